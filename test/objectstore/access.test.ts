@@ -41,7 +41,7 @@ async function jobKeys({ store }: TestStore, ttl = 3_600_000): Promise<Keys & { 
   return { id: keys.id, accessKey: keys.accessKey, secret: keys.secretKey, token: keys.sessionToken };
 }
 
-test('who reaches a bucket follows its visibility at once', async () => {
+test('access: a change of the visibility takes effect at once', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
   const [ana, ben] = [store.client(ANA), store.client(BEN)];
@@ -59,7 +59,7 @@ test('who reaches a bucket follows its visibility at once', async () => {
   assert.equal(await codeOf(ben.send(tags)), 'AccessDenied');
 });
 
-test('without a signature nothing is answered but who is missing', async () => {
+test('access: a request without a signature is rejected', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey, visibility: 'public' });
   for (const path of ['/', `/${Bucket}`, `/${Bucket}/a`]) {
@@ -69,7 +69,7 @@ test('without a signature nothing is answered but who is missing', async () => {
   }
 });
 
-test('wrong keys, wrong secrets and a wrong clock are told apart', async () => {
+test('access: wrong keys, wrong secrets and a wrong clock have different errors', async () => {
   await using store = await startStore();
   const ask = (keys: Keys, config: s3.S3ClientConfig = {}) =>
     codeOf(store.client(keys, config).send(new s3.ListBucketsCommand()));
@@ -83,7 +83,7 @@ test('wrong keys, wrong secrets and a wrong clock are told apart', async () => {
   assert.match(await answer.text(), /<Code>RequestTimeTooSkewed<\/Code>/);
 });
 
-test('another secret works at once, the old one no longer, and neither do the sessions made with it', async () => {
+test('users: a new secret works at once, the old one and its sessions end', async () => {
   await using store = await startStore();
   const ask = (keys: Keys) => codeOf(store.client(keys).send(new s3.ListBucketsCommand()));
   const session = await assume(store, ANA);
@@ -97,7 +97,7 @@ test('another secret works at once, the old one no longer, and neither do the se
   assert.equal(await ask(young), 'InvalidAccessKeyId');
 });
 
-test('no secret lies in clear on the disk', async () => {
+test('users: no secret is on disk in plain text', async () => {
   await using store = await startStore();
   const keys = await jobKeys(store);
   await store.store.close();
@@ -110,7 +110,7 @@ test('no secret lies in clear on the disk', async () => {
   }
 });
 
-test('the keys of a job do what their policy says and nothing else, in the staging of the manager too', async () => {
+test('job keys: they allow only what their policy allows, also in the staging bucket', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
   await store.store.createBucket({ name: 'oscar-staging', owner: MANAGER.accessKey });
@@ -133,7 +133,7 @@ test('the keys of a job do what their policy says and nothing else, in the stagi
   assert.equal(await get(store.client(ANA), 'job-1/out', 'oscar-staging'), 'AccessDenied');
 });
 
-test('the keys of a job end when they expire or are revoked', async () => {
+test('job keys: they end when they expire or are revoked', async () => {
   let now = Date.now();
   await using store = await startStore({ now: () => now });
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
@@ -148,7 +148,7 @@ test('the keys of a job end when they expire or are revoked', async () => {
   assert.equal(await get(store.client(tokenless), 'in/a.jpg'), 'InvalidTokenId');
 });
 
-test('keys that are revoked while a long upload arrives do not complete it', async () => {
+test('job keys: an upload fails if its keys are revoked while it arrives', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: 'oscar-staging', owner: MANAGER.accessKey });
   const keys = await jobKeys(store);
@@ -165,7 +165,7 @@ test('keys that are revoked while a long upload arrives do not complete it', asy
   assert.equal(store.store.statObject({ bucket: 'oscar-staging', key: 'job-1/out' }), undefined);
 });
 
-test('keys that are revoked do not complete an upload in parts', async () => {
+test('job keys: revoked keys cannot complete a multipart upload', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: 'oscar-staging', owner: MANAGER.accessKey });
   const keys = await jobKeys(store);
@@ -191,7 +191,7 @@ async function assume(store: TestStore, keys: Keys, Policy?: string): Promise<Ke
   };
 }
 
-test('being told of a user again with the same secret ends nothing; another secret ends sessions too', async () => {
+test('users: putting a user with the same secret is a no-op, another secret ends sessions', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
   const session = store.client(await assume(store, ANA));
@@ -201,7 +201,7 @@ test('being told of a user again with the same secret ends nothing; another secr
   assert.equal(await put(session, 'in/a.jpg'), 'InvalidAccessKeyId');
 });
 
-test('a session from STS has the rights of its user, narrowed by its policy', async () => {
+test('STS: a session has the rights of its user, restricted by its policy', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
   await store.store.createBucket({ name: 'bens', owner: BEN.accessKey });
@@ -230,7 +230,7 @@ test('a session from STS has the rights of its user, narrowed by its policy', as
   assert.equal(await list(narrow), 'AccessDenied');
 });
 
-test('a session is not made for too short a time, from another session, or with a policy that is not understood', async () => {
+test('STS: a short duration, the keys of a session, and an unsupported policy are rejected', async () => {
   await using store = await startStore();
   const ask = (keys: Keys, rest: Partial<AssumeRoleCommandInput>) => {
     const sts = new STSClient(configFor(store.endpoint, keys));

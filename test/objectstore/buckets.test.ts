@@ -5,7 +5,7 @@ import { ANA, BEN, codeOf, MANAGER, startStore } from './start-store.ts';
 
 const Bucket = 'photos';
 
-test('a user makes a private bucket of their own, sees it in their list, and deletes it when it is empty', async () => {
+test('buckets: a user creates a private bucket, lists it, and deletes it when it is empty', async () => {
   await using store = await startStore();
   const [ana, ben] = [store.client(ANA), store.client(BEN)];
   await ana.send(new s3.CreateBucketCommand({ Bucket }));
@@ -27,7 +27,7 @@ test('a user makes a private bucket of their own, sees it in their list, and del
 });
 
 for (const name of ['ab', 'A-B', 'a..b', '-ab', 'a_b', '192.168.0.1', `a${'b'.repeat(63)}`]) {
-  test(`"${name}" is no name of a bucket`, async () => {
+  test(`buckets: the name "${name}" is rejected`, async () => {
     await using store = await startStore();
     const client = store.client();
     assert.equal(await codeOf(client.send(new s3.CreateBucketCommand({ Bucket: name }))), 'InvalidBucketName');
@@ -35,7 +35,7 @@ for (const name of ['ab', 'A-B', 'a..b', '-ab', 'a_b', '192.168.0.1', `a${'b'.re
 }
 
 for (const name of ['oscar-staging', 'oscar-staging-2', 'oscar-events']) {
-  test(`no user makes or reaches a bucket ${name}`, async () => {
+  test(`buckets: no user can create or access the bucket ${name}`, async () => {
     await using store = await startStore();
     const client = store.client();
     assert.equal(await codeOf(client.send(new s3.CreateBucketCommand({ Bucket: name }))), 'AccessDenied');
@@ -46,7 +46,7 @@ for (const name of ['oscar-staging', 'oscar-staging-2', 'oscar-events']) {
   });
 }
 
-test('a bucket answers honestly what it is', async () => {
+test('buckets: the configuration requests are answered', async () => {
   await using store = await startStore();
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));
@@ -62,7 +62,7 @@ test('a bucket answers honestly what it is', async () => {
   assert.equal(await codeOf(client.send(new s3.GetBucketLocationCommand({ Bucket: 'nowhere' }))), 'NoSuchBucket');
 });
 
-test('a bucket is tagged by its owner', async () => {
+test('buckets: the owner changes the tags', async () => {
   await using store = await startStore();
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));
@@ -75,7 +75,7 @@ test('a bucket is tagged by its owner', async () => {
   assert.equal(await codeOf(tags()), 'NoSuchTagSet');
 });
 
-test('the owner sees the notification rules, and the manager alone changes them', async () => {
+test('notification rules: the owner reads them, only the manager changes them', async () => {
   await using store = await startStore();
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));
@@ -99,7 +99,7 @@ test('the owner sees the notification rules, and the manager alone changes them'
   assert.equal(rule?.Value, 'in/');
 });
 
-test('a bucket deleted with its content is gone at once, and its name is free', async () => {
+test('buckets: a bucket deleted with its content is gone at once, and its name is free', async () => {
   await using store = await startStore();
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));
@@ -115,7 +115,7 @@ test('a bucket deleted with its content is gone at once, and its name is free', 
   assert.deepEqual(store.store.describeBucket(Bucket)?.usage, { objects: 0, bytes: 0 });
 });
 
-test('a full bucket takes nothing more, in whatever way it is brought', async () => {
+test('quota: a full bucket rejects every kind of write', async () => {
   await using store = await startStore({ limits: { partBytes: 1 } });
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));

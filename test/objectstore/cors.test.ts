@@ -17,7 +17,7 @@ async function startWithBucket() {
   return { ...store, [Symbol.asyncDispose]: () => store[Symbol.asyncDispose]() };
 }
 
-test('a page of any origin may ask, as on MinIO', async () => {
+test('CORS: without a configuration every origin is allowed, as on MinIO', async () => {
   await using store = await startWithBucket();
   const answer = await fetch(`${store.endpoint}/${Bucket}/a`, { method: 'OPTIONS', headers: asking });
   assert.equal(answer.status, 204);
@@ -28,7 +28,7 @@ test('a page of any origin may ask, as on MinIO', async () => {
   assert.match(answer.headers.get('vary') ?? '', /Origin/);
 });
 
-test('a page may read answers, and errors too', async () => {
+test('CORS: a page may read responses and errors', async () => {
   await using store = await startWithBucket();
   await store.store.putObject({ bucket: Bucket, key: 'a' }, Buffer.from('x'));
   const url = store.store.presign('GET', { bucket: Bucket, key: 'a' }, { expires: 60, endpoint: store.endpoint });
@@ -44,7 +44,7 @@ test('a page may read answers, and errors too', async () => {
   }
 });
 
-test('an owner may restrict which pages come in', async () => {
+test('CORS: the owner can restrict the allowed origins', async () => {
   await using store = await startWithBucket();
   const client = store.client();
   assert.equal(await codeOf(client.send(new s3.GetBucketCorsCommand({ Bucket }))), 'NoSuchCORSConfiguration');

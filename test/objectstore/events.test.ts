@@ -22,7 +22,7 @@ async function startWithRule(suffix?: string) {
   };
 }
 
-test('an object under the prefix of a rule becomes one event, and others none', async () => {
+test('events: an object with the prefix of a rule causes one event, others cause none', async () => {
   await using store = await startWithRule();
   await store.store.putRule(Bucket, { id: 'overlapping', prefix: 'in/a' });
   let woken = 0;
@@ -47,14 +47,14 @@ test('an object under the prefix of a rule becomes one event, and others none', 
   assert.equal(record.responseElements['x-minio-origin-endpoint'], store.endpoint);
 });
 
-test('a suffix narrows a rule', async () => {
+test('events: the suffix of a rule must match too', async () => {
   await using store = await startWithRule('.jpg');
   await store.put('in/a.jpg');
   await store.put('in/a.png');
   assert.deepEqual(store.keys(), ['in/a.jpg']);
 });
 
-test('a rewrite, a copy, an upload in parts and a folder are events; a failed write is none', async () => {
+test('events: a rewrite, a copy, a multipart upload and a folder cause events; a failed write does not', async () => {
   await using store = await startWithRule();
   await store.put('in/a');
   await store.put('in/a');
@@ -83,7 +83,7 @@ test('a rewrite, a copy, an upload in parts and a folder are events; a failed wr
   assert.notEqual(first?.modifiedAt, second?.modifiedAt, 'the same bytes again are another event');
 });
 
-test('an event of a job or a session names its user', async () => {
+test('events: a write with keys of a job or a session names its user', async () => {
   await using store = await startWithRule();
   const policy = JSON.stringify({
     Version: '2012-10-17',
@@ -96,7 +96,7 @@ test('an event of a job or a session names its user', async () => {
   assert.equal(JSON.parse(event?.event ?? '').Records[0].userIdentity.principalId, ANA.accessKey);
 });
 
-test('events wait in order until they are acknowledged, over a restart too', async () => {
+test('outbox: events stay in order until they are acknowledged, also after a restart', async () => {
   await using store = await startWithRule();
   for (const n of [1, 2, 3, 4]) await store.put(`in/${n}`);
   assert.deepEqual(store.keys(), ['in/1', 'in/2', 'in/3', 'in/4']);
@@ -120,14 +120,14 @@ test('events wait in order until they are acknowledged, over a restart too', asy
   assert.ok((fifth?.seq ?? 0) > (third?.seq ?? 0) + 1, 'numbers are never used again');
 });
 
-test('a removed rule makes no more events', async () => {
+test('events: a removed rule causes no more events', async () => {
   await using store = await startWithRule();
   await store.store.removeRule(Bucket, 'one');
   await store.put('in/a');
   assert.deepEqual(store.keys(), []);
 });
 
-test('what an attempt writes again, since its answer was lost, is no other event and has no other time', async () => {
+test('events: a write that an attempt repeats causes no second event and keeps the modification time', async () => {
   await using store = await startWithRule();
   const write = (Body: string, attempt: string) =>
     store.client.send(new s3.PutObjectCommand({ Bucket, Key: 'in/a', Body, Metadata: { 'oscar-attempt': attempt } }));

@@ -44,7 +44,7 @@ async function exchange(store: TestStore, head: string, body: Buffer): Promise<s
 }
 
 for (const size of [5, 200_000]) {
-  test(`${size} bytes in signed chunks, as mc sends them, are put together`, async () => {
+  test(`aws-chunked: ${size} bytes in signed chunks, as mc sends them, are stored`, async () => {
     await using store = await startWithBucket();
     const bytes = randomContent(size);
     const request = signed(store, 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD', {
@@ -56,7 +56,7 @@ for (const size of [5, 200_000]) {
     assert.ok(bytes.equals(await content(store)));
   });
 
-  test(`${size} bytes in signed chunks with a signed trailer are put together, and their checksum is kept`, async () => {
+  test(`aws-chunked: ${size} bytes in signed chunks with a signed trailer are stored with their checksum`, async () => {
     await using store = await startWithBucket();
     const bytes = randomContent(size);
     const headers = {
@@ -74,7 +74,7 @@ for (const size of [5, 200_000]) {
     assert.equal(object?.headers['content-encoding'], undefined);
   });
 
-  test(`${size} bytes with a chunk that was changed on the way are refused, and nothing is left`, async () => {
+  test(`aws-chunked: ${size} bytes with a changed chunk are rejected, and nothing is left`, async () => {
     await using store = await startWithBucket();
     const bytes = randomContent(size);
     const request = signed(store, 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD', {
@@ -90,7 +90,7 @@ for (const size of [5, 200_000]) {
     assert.deepEqual(leftovers(store.directory), []);
   });
 
-  test(`${size} bytes as boto3 sends them over TLS: chunks within HTTP's chunks, unsigned, with a trailer`, async () => {
+  test(`aws-chunked: ${size} bytes as boto3 sends them over TLS, unsigned with a trailer inside HTTP's chunks, are stored`, async () => {
     await using store = await startWithBucket();
     const bytes = randomContent(size);
     const { headers } = signed(store, 'STREAMING-UNSIGNED-PAYLOAD-TRAILER', {
@@ -124,7 +124,7 @@ const WRONG = [
     code: 'BadDigest',
   },
   {
-    name: 'an MD5 that is none',
+    name: 'an invalid MD5',
     payload: 'UNSIGNED-PAYLOAD',
     headers: { 'content-md5': 'abc' },
     code: 'InvalidDigest',
@@ -136,7 +136,7 @@ const WRONG = [
     code: 'BadDigest',
   },
   {
-    name: 'a checksum that is none',
+    name: 'an invalid checksum',
     payload: 'UNSIGNED-PAYLOAD',
     headers: { 'x-amz-checksum-sha256': 'AAAA' },
     code: 'InvalidRequest',
@@ -144,7 +144,7 @@ const WRONG = [
 ];
 for (const { name, payload, headers, code } of WRONG) {
   for (const size of [10, 100_000]) {
-    test(`${size} bytes with ${name} than announced are refused with ${code}, and the old object stays`, async () => {
+    test(`digest: ${size} bytes with ${name} than declared are rejected with ${code}, and the old object stays`, async () => {
       await using store = await startWithBucket();
       await store.store.putObject({ bucket, key }, Buffer.from('old'));
       const request = signed(store, payload, headers);
@@ -157,7 +157,7 @@ for (const { name, payload, headers, code } of WRONG) {
   }
 }
 
-test('a body of another length than announced inside its chunks is refused', async () => {
+test('aws-chunked: a body whose chunks have another length than declared is rejected', async () => {
   await using store = await startWithBucket();
   for (const announced of ['4', '6']) {
     const request = signed(store, 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD', { 'x-amz-decoded-content-length': announced });
@@ -167,7 +167,7 @@ test('a body of another length than announced inside its chunks is refused', asy
   }
 });
 
-test('an upload whose connection ends leaves nothing', async () => {
+test('upload: nothing is left if the connection ends', async () => {
   await using store = await startWithBucket();
   const { headers } = signed(store, 'UNSIGNED-PAYLOAD');
   {
@@ -182,7 +182,7 @@ test('an upload whose connection ends leaves nothing', async () => {
   assert.equal(again.store.statObject({ bucket, key }), undefined);
 });
 
-test('who may not write is told before sending the body, and the connection is closed', async () => {
+test('upload: a client that waits for 100 Continue gets 403 before it sends the body, and the connection is closed', async () => {
   await using store = await startWithBucket();
   const { headers } = signed(store, 'UNSIGNED-PAYLOAD');
   using connection = await openRaw(store.port);
@@ -193,7 +193,7 @@ test('who may not write is told before sending the body, and the connection is c
   await connection.closed();
 });
 
-test('who sends a large body without asking still reads why it is refused', async () => {
+test('upload: a client that sends a large body at once still reads why it is rejected', async () => {
   await using store = await startWithBucket();
   const { headers } = signed(store, 'UNSIGNED-PAYLOAD', {}, 'PUT', '/nowhere/a');
   using connection = await openRaw(store.port);
@@ -203,7 +203,7 @@ test('who sends a large body without asking still reads why it is refused', asyn
   await connection.closed();
 });
 
-test('a body without length is refused', async () => {
+test('upload: a body without a length is rejected', async () => {
   await using store = await startWithBucket();
   const { headers } = signed(store, 'UNSIGNED-PAYLOAD');
   using connection = await openRaw(store.port);
@@ -211,7 +211,7 @@ test('a body without length is refused', async () => {
   assert.match(await connection.until(/<\/Error>/), /^HTTP\/1.1 411[^]*MissingContentLength/);
 });
 
-test('an object that is too large for one request is refused before it is sent', async () => {
+test('upload: an object that is too large for one request is rejected before it is sent', async () => {
   await using store = await startWithBucket();
   const { headers } = signed(store, 'UNSIGNED-PAYLOAD');
   using connection = await openRaw(store.port);
@@ -223,17 +223,17 @@ test('an object that is too large for one request is refused before it is sent',
 const BOMB = `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "${'a'.repeat(100)}"><!ENTITY b "&a;&a;&a;">]>`;
 const DOCUMENTS = [
   { name: 'an XML bomb', text: `${BOMB}<Delete><Object><Key>&b;</Key></Object></Delete>`, code: 'MalformedXML' },
-  { name: 'another document', text: '<Tagging></Tagging>', code: 'MalformedXML' },
+  { name: 'another root element', text: '<Tagging></Tagging>', code: 'MalformedXML' },
   { name: 'no keys', text: '<Delete></Delete>', code: 'MalformedXML' },
   {
     name: 'too many keys',
     text: `<Delete>${'<Object><Key>a</Key></Object>'.repeat(1001)}</Delete>`,
     code: 'MalformedXML',
   },
-  { name: 'more than anybody needs', text: ' '.repeat(5 * 2 ** 20), code: 'MaxMessageLengthExceeded' },
+  { name: 'too many bytes', text: ' '.repeat(5 * 2 ** 20), code: 'MaxMessageLengthExceeded' },
 ];
 for (const { name, text, code } of DOCUMENTS) {
-  test(`a list of keys to delete with ${name} is refused with ${code}`, async () => {
+  test(`delete objects: a list with ${name} is rejected with ${code}`, async () => {
     await using store = await startWithBucket();
     const body = Buffer.from(text);
     const at = `/${bucket}?delete`;

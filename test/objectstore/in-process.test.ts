@@ -19,7 +19,7 @@ async function content({ store }: Pick<TestStore, 'store'>, key: string): Promis
   return Buffer.concat(chunks);
 }
 
-test('a bucket is described with everything that was said about it, and its usage', async () => {
+test('in-process: the description of a bucket has all its properties and its usage', async () => {
   await using store = await startWithBucket();
   await store.store.putObject({ bucket, key: 'a' }, Buffer.from('12345'));
   await store.store.putObject({ bucket, key: 'b' }, randomContent(20_000));
@@ -46,7 +46,7 @@ test('a bucket is described with everything that was said about it, and its usag
   assert.deepEqual([changed?.madeBy, changed?.visibility, changed?.tags], [undefined, 'public', { a: '1' }]);
 });
 
-test('two changes of a bucket at the same moment are both kept', async () => {
+test('in-process: two concurrent changes of a bucket are both applied', async () => {
   await using store = await startWithBucket();
   await Promise.all([
     store.store.updateBucket(bucket, { visibility: 'public' }),
@@ -57,7 +57,7 @@ test('two changes of a bucket at the same moment are both kept', async () => {
   assert.deepEqual([visibility, quota, rules?.length], ['public', 100, 1]);
 });
 
-test('an object put at the moment in which its bucket is deleted is refused, or stops the deletion', async () => {
+test('in-process: a put during the deletion of its bucket is rejected, or prevents the deletion', async () => {
   await using store = await startWithBucket();
   const [removed, put] = await Promise.allSettled([
     store.store.deleteBucket(bucket, { withContent: false }),
@@ -66,7 +66,7 @@ test('an object put at the moment in which its bucket is deleted is refused, or 
   assert.notEqual(removed.status, put.status);
 });
 
-test('buckets and objects are listed in pages', async () => {
+test('in-process: buckets and objects are listed in pages', async () => {
   await using store = await startWithBucket();
   for (const name of ['b-1', 'b-2', 'b-3']) await store.store.createBucket({ name, owner: ANA.accessKey });
   assert.deepEqual(
@@ -85,7 +85,7 @@ test('buckets and objects are listed in pages', async () => {
   assert.deepEqual(store.store.listObjects(bucket, { limit: 9, delimiter: '/' }).commonPrefixes, ['a/']);
 });
 
-test('a stream is written and read without being held in memory at once', async () => {
+test('in-process: a stream is written and read without buffering it', async () => {
   await using store = await startWithBucket();
   const pieces = Array.from({ length: 40 }, () => randomContent(100_000));
   const written = await store.store.writeObject(
@@ -98,7 +98,7 @@ test('a stream is written and read without being held in memory at once', async 
   assert.ok(Buffer.concat(pieces).equals(await content(store, 'a')));
 });
 
-test('a reader that is not read to its end lets go of the content', async () => {
+test('in-process: a destroyed reader releases the content', async () => {
   await using store = await startWithBucket();
   await store.store.putObject({ bucket, key: 'a' }, randomContent(3_000_000));
   const { stream } = store.store.readObject({ bucket, key: 'a' });
@@ -112,7 +112,7 @@ test('a reader that is not read to its end lets go of the content', async () => 
   assert.deepEqual(contentFiles(store.directory), []);
 });
 
-test('a staged output is moved to its place if it is still the one that was meant', async () => {
+test('in-process: a staged output is moved only if its ETag is the expected one', async () => {
   await using store = await startWithBucket();
   await store.store.createBucket({ name: 'oscar-staging', owner: 'oscar-manager' });
   const staged = { bucket: 'oscar-staging', key: 'job-1/out' };
@@ -143,7 +143,7 @@ const contentFiles = (directory: string) =>
     .filter((each) => each.isFile())
     .map(({ name }) => name);
 
-test('what a crash has left in the directory is gone after the next start, and nothing else', async () => {
+test('sweep: the next start removes only the files that a crash left', async () => {
   await using store = await startWithBucket();
   const bytes = randomContent(50_000);
   await store.store.putObject({ bucket, key: 'a' }, bytes);
@@ -159,7 +159,7 @@ test('what a crash has left in the directory is gone after the next start, and n
   assert.ok(bytes.equals(await content(third, 'a')));
 });
 
-test('a directory that is in use is not opened twice', async () => {
+test('open: a directory that another store uses is rejected', async () => {
   await using store = await startWithBucket();
   await assert.rejects(startStore({ directory: store.directory }), {
     code: 'in-use',

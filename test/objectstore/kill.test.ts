@@ -29,7 +29,7 @@ function contentOf(key: string): Buffer {
   return size === 0 ? Buffer.alloc(0) : createHash('shake256', { outputLength: size }).update(key).digest();
 }
 
-test('every acknowledged upload is whole and has exactly one event, whenever the process is killed', {
+test('crash: every acknowledged upload is complete and has exactly one event, whenever the process is killed', {
   timeout: 60_000 + UPLOADS * 500,
 }, async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-objects-kill-'));

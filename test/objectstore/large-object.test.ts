@@ -18,7 +18,7 @@ function residentMemory(pid: number | undefined): number {
   return Number(match?.[1]) * 1024;
 }
 
-test('an object of 2 GB goes in and out, and the server hardly grows', {
+test('memory: an object of 2 GB is uploaded and downloaded in constant memory', {
   skip: process.env['OSCAR_TEST_LONG'] === undefined && 'only in long tests: set OSCAR_TEST_LONG',
   timeout: 600_000,
 }, async (t) => {

@@ -16,7 +16,7 @@ async function startWithKeys() {
 
 for (const EncodingType of [undefined, 'url'] as const) {
   const decode = (text = '') => (EncodingType ? decodeURIComponent(text) : text);
-  test(`version 2 pages through all keys in the order of their bytes, encoding ${EncodingType}`, async () => {
+  test(`list objects: version 2 pages through all keys in the order of their bytes, encoding ${EncodingType}`, async () => {
     await using store = await startWithKeys();
     const keys: string[] = [];
     let ContinuationToken: string | undefined;
@@ -31,7 +31,7 @@ for (const EncodingType of [undefined, 'url'] as const) {
     assert.deepEqual(keys, KEYS);
   });
 
-  test(`version 1 groups by a delimiter and goes on from its marker, encoding ${EncodingType}`, async () => {
+  test(`list objects: version 1 groups by a delimiter and continues from its marker, encoding ${EncodingType}`, async () => {
     await using store = await startWithKeys();
     const names: string[] = [];
     let Marker: string | undefined;
@@ -48,7 +48,7 @@ for (const EncodingType of [undefined, 'url'] as const) {
   });
 }
 
-test('a prefix, a delimiter and a start can be combined', async () => {
+test('list objects: prefix, delimiter and start can be combined', async () => {
   await using store = await startWithKeys();
   const page = await store.client.send(
     new s3.ListObjectsV2Command({ Bucket, Prefix: 'b/', Delimiter: '/', StartAfter: 'b/1', FetchOwner: true }),
@@ -65,7 +65,7 @@ test('a prefix, a delimiter and a start can be combined', async () => {
   assert.equal(page.KeyCount, 2);
 });
 
-test('a bucket without versions lists each object as its version null', async () => {
+test('list versions: each object has the version null', async () => {
   await using store = await startWithKeys();
   const { Versions = [] } = await store.client.send(new s3.ListObjectVersionsCommand({ Bucket, Prefix: 'b/' }));
   assert.deepEqual(
@@ -78,7 +78,7 @@ test('a bucket without versions lists each object as its version null', async ()
   );
 });
 
-test('a listing with nonsense is refused', async () => {
+test('list objects: invalid parameters are rejected', async () => {
   await using store = await startWithKeys();
   const list = (rest: Partial<s3.ListObjectsV2CommandInput>) =>
     codeOf(store.client.send(new s3.ListObjectsV2Command({ Bucket, ...rest })));

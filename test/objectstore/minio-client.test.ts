@@ -27,7 +27,7 @@ async function collected(stream: Readable): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-test('the minio client makes buckets and finds them', async () => {
+test('minio client: it creates and finds buckets', async () => {
   await using store = await startWithClient();
   assert.equal(await store.minio.bucketExists(bucket), true);
   assert.equal(await store.minio.bucketExists('nowhere'), false);
@@ -42,7 +42,7 @@ test('the minio client makes buckets and finds them', async () => {
 });
 
 for (const size of [100, 13 * 1024 * 1024]) {
-  test(`the minio client puts and gets ${size} bytes, of known length and as a stream`, async () => {
+  test(`minio client: it puts and gets ${size} bytes, of known length and as a stream`, async () => {
     await using store = await startWithClient();
     const bytes = randomContent(size);
     await store.minio.putObject(bucket, 'a b', bytes, size, { 'X-Amz-Meta-Camera': 'one' });
@@ -57,7 +57,7 @@ for (const size of [100, 13 * 1024 * 1024]) {
   });
 }
 
-test('the minio client lists, copies and removes', async () => {
+test('minio client: it lists, copies and removes objects', async () => {
   await using store = await startWithClient();
   const keys = ['in/a b', 'in/ü', 'in/deep/x', 'out/y'];
   for (const key of keys) await store.minio.putObject(bucket, key, key);

@@ -39,7 +39,7 @@ async function startWithUpload(limits = {}, input: Partial<s3.CreateMultipartUpl
   };
 }
 
-test('parts in any order become one object, with the ETag that S3 gives it', async () => {
+test('multipart: parts in any order become one object with the ETag of S3', async () => {
   await using store = await startWithUpload({}, { ContentType: 'video/mp4', Metadata: { a: '1' } });
   const [first, second] = [randomContent(5 * MIB), randomContent(100)];
   const two = await store.part(2, second);
@@ -83,7 +83,7 @@ const CHECKSUMS = [
   { ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE', field: 'ChecksumSHA256' },
 ] as const;
 for (const { ChecksumAlgorithm, ChecksumType, field } of CHECKSUMS) {
-  test(`an upload in parts has a checksum ${ChecksumAlgorithm} of type ${ChecksumType}`, async () => {
+  test(`multipart: an upload has a checksum ${ChecksumAlgorithm} of type ${ChecksumType}`, async () => {
     await using store = await startWithUpload({ partBytes: 1 }, { ChecksumAlgorithm, ChecksumType });
     const bodies = [randomContent(70_000), randomContent(3)];
     const parts = await Promise.all(
@@ -157,7 +157,7 @@ for (const { ChecksumAlgorithm, ChecksumType, field } of CHECKSUMS) {
 
 const sha1Of = (text: string) => hash('sha1', text, 'base64');
 
-test('complete upload: a checksum is refused when the upload was created without one', async () => {
+test('complete upload: a checksum is rejected if the upload was created without one', async () => {
   await using store = await startWithUpload();
   const { ETag } = await store.part(1, randomContent(10));
   const parts = [{ PartNumber: 1, ETag }];
@@ -165,7 +165,7 @@ test('complete upload: a checksum is refused when the upload was created without
   await store.complete(parts);
 });
 
-test('create upload: a checksum type that S3 does not have, or without an algorithm, is refused', async () => {
+test('create upload: an unknown checksum type, or one without an algorithm, is rejected', async () => {
   await using store = await startWithUpload();
   const create = (input: object) =>
     store.client.send(new s3.CreateMultipartUploadCommand({ Bucket, Key: 'b', ...input }));
@@ -173,7 +173,7 @@ test('create upload: a checksum type that S3 does not have, or without an algori
   assert.equal(await codeOf(create({ ChecksumType: 'FULL_OBJECT' })), 'InvalidRequest');
 });
 
-test('lib-storage uploads a stream of unknown length', async () => {
+test('multipart: lib-storage uploads a stream of unknown length', async () => {
   await using store = await startStore();
   const client = store.client();
   await client.send(new s3.CreateBucketCommand({ Bucket }));
@@ -183,7 +183,7 @@ test('lib-storage uploads a stream of unknown length', async () => {
   assert.ok(Buffer.concat(pieces).equals(Buffer.from((await Body?.transformToByteArray()) ?? [])));
 });
 
-test('parts can be copied from other objects, whole or a range of them', async () => {
+test('multipart: a part can be copied from an object or a range of it', async () => {
   await using store = await startWithUpload({ partBytes: 1 });
   const [small, large] = [randomContent(1000), randomContent(900_000)];
   await store.client.send(new s3.PutObjectCommand({ Bucket, Key: 'small', Body: small }));
@@ -206,7 +206,7 @@ test('parts can be copied from other objects, whole or a range of them', async (
   assert.equal(await codeOf(copy(1, 'small')), 'NoSuchUpload');
 });
 
-test('an upload is not completed from parts that are not those that were sent', async () => {
+test('complete upload: parts that differ from those that were uploaded are rejected', async () => {
   await using store = await startWithUpload();
   const one = await store.part(1, randomContent(1000));
   const two = await store.part(2, randomContent(1000));
@@ -227,7 +227,7 @@ test('an upload is not completed from parts that are not those that were sent', 
   await store.complete([{ PartNumber: 1, ETag: one.ETag }]);
 });
 
-test('an upload that is aborted leaves nothing', async () => {
+test('abort upload: nothing is left', async () => {
   await using store = await startWithUpload();
   await store.part(1, randomContent(100_000));
   const uploads = () => store.client.send(new s3.ListMultipartUploadsCommand({ Bucket, Prefix: 'in/' }));
@@ -242,7 +242,7 @@ test('an upload that is aborted leaves nothing', async () => {
   assert.deepEqual(store.files(), []);
 });
 
-test('an upload that nobody touches for long is forgotten at the next start', async () => {
+test('multipart: the next start removes stale uploads', async () => {
   let now = Date.now();
   await using first = await startStore({ now: () => now, limits: { staleUpload: 1000 } });
   const client = first.client();
@@ -257,7 +257,7 @@ test('an upload that nobody touches for long is forgotten at the next start', as
   assert.equal(Uploads, undefined);
 });
 
-test('completing can depend on what is there', async () => {
+test('complete upload: write conditions are checked', async () => {
   await using store = await startWithUpload();
   const { ETag } = await store.part(1, randomContent(10));
   await store.client.send(new s3.PutObjectCommand({ Bucket, Key, Body: 'first' }));

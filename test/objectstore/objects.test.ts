@@ -19,7 +19,7 @@ async function startWithBucket() {
 }
 
 for (const size of [0, 1, 16 * 1024, 16 * 1024 + 1, 3_000_000]) {
-  test(`an object of ${size} bytes comes back as it was put`, async () => {
+  test(`objects: ${size} bytes are returned unchanged`, async () => {
     await using store = await startWithBucket();
     const content = randomContent(size);
     const { ETag } = await store.put('a', content);
@@ -31,7 +31,7 @@ for (const size of [0, 1, 16 * 1024, 16 * 1024 + 1, 3_000_000]) {
   });
 }
 
-test('an object keeps what was said about it', async () => {
+test('objects: headers, metadata and tags are stored', async () => {
   await using store = await startWithBucket();
   await store.put('a', 'x', {
     ContentType: 'image/png',
@@ -52,7 +52,7 @@ test('an object keeps what was said about it', async () => {
   assert.equal(got.TagCount, 2);
 });
 
-test('keys that would be tricks elsewhere are ordinary keys', async () => {
+test('objects: keys that look like paths or escapes are ordinary keys', async () => {
   await using store = await startWithBucket();
   const keys = [
     '..',
@@ -78,7 +78,7 @@ test('keys that would be tricks elsewhere are ordinary keys', async () => {
   assert.equal(await codeOf(store.put('é'.repeat(513))), 'KeyTooLongError');
 });
 
-test('parts of an object can be read', async () => {
+test('get object: ranges can be read', async () => {
   await using store = await startWithBucket();
   for (const size of [100, 100_000]) {
     const content = randomContent(size);
@@ -92,7 +92,7 @@ test('parts of an object can be read', async () => {
   }
 });
 
-test('reading can depend on the ETag and on the time of the last change', async () => {
+test('get object: conditions on ETag and modification time are checked', async () => {
   await using store = await startWithBucket();
   const { ETag = '' } = await store.put('a');
   const status = async (rest: Partial<s3.GetObjectCommandInput>) => {
@@ -115,7 +115,7 @@ test('reading can depend on the ETag and on the time of the last change', async 
   assert.equal(await status({ IfUnmodifiedSince: after }), 200);
 });
 
-test('writing can depend on what is there, and of many that want to be first one is', async () => {
+test('put object: write conditions are checked, and of concurrent If-None-Match writes one succeeds', async () => {
   await using store = await startWithBucket();
   const codes = await Promise.all(
     Array.from({ length: 12 }, (_, n) => codeOf(store.put('a', `writer ${n}`, { IfNoneMatch: '*' }))),
@@ -128,7 +128,7 @@ test('writing can depend on what is there, and of many that want to be first one
   assert.equal(await codeOf(store.put('a', 'x', { IfMatch: ETag })), 'no error');
 });
 
-test('a missing key is NoSuchKey, and deleting it is not an error', async () => {
+test('objects: a missing key is NoSuchKey, and deleting it succeeds', async () => {
   await using store = await startWithBucket();
   assert.equal(await codeOf(store.get('a')), 'NoSuchKey');
   assert.equal(await codeOf(store.client.send(new s3.HeadObjectCommand({ Bucket, Key: 'a' }))), 'NotFound');
@@ -139,7 +139,7 @@ test('a missing key is NoSuchKey, and deleting it is not an error', async () => 
   );
 });
 
-test('many keys are deleted at once, and quietly if asked', async () => {
+test('delete objects: many keys are deleted at once, with and without quiet mode', async () => {
   await using store = await startWithBucket();
   const keys = Array.from({ length: 40 }, (_, n) => `in/<${n}> & "more"`);
   await Promise.all(keys.map((key) => store.put(key)));
@@ -155,7 +155,7 @@ test('many keys are deleted at once, and quietly if asked', async () => {
   assert.deepEqual(usage, { objects: 0, bytes: 0 });
 });
 
-test('a copy is an object of its own, with the description of its source or a new one', async () => {
+test('copy object: the copy is independent, with the description of its source or a new one', async () => {
   await using store = await startWithBucket();
   const content = randomContent(100_000);
   await store.put('dir/ä b+c', content, { Metadata: { a: '1' }, ContentType: 'image/png' });
@@ -179,7 +179,7 @@ test('a copy is an object of its own, with the description of its source or a ne
   assert.equal(await codeOf(copy('four', { ...onItself, CopySourceIfMatch: one.ETag })), 'no error');
 });
 
-test('an object is tagged, and its tags are removed', async () => {
+test('objects: tags are set and removed', async () => {
   await using store = await startWithBucket();
   await store.put('a');
   const TagSet = [{ Key: 'a', Value: '1 & 2' }];
@@ -193,7 +193,7 @@ test('an object is tagged, and its tags are removed', async () => {
   assert.equal(await codeOf(store.client.send(tooMany)), 'InvalidTag');
 });
 
-test('attributes of an object can be asked for', async () => {
+test('objects: GetObjectAttributes returns the requested attributes', async () => {
   await using store = await startWithBucket();
   await store.put('a', 'hello');
   const { ObjectSize, Checksum, ETag } = await store.client.send(
@@ -202,7 +202,7 @@ test('attributes of an object can be asked for', async () => {
   assert.deepEqual([ObjectSize, Checksum?.ChecksumCRC32, ETag], [5, 'NhCmhg==', '5d41402abc4b2a76b9719d911017c592']);
 });
 
-test('what this server does not do is refused, not ignored', async () => {
+test('objects: unsupported requests are rejected, not ignored', async () => {
   await using store = await startWithBucket();
   assert.equal(await codeOf(store.put('a', 'x', { ServerSideEncryption: 'AES256' })), 'NotImplemented');
   assert.equal(await codeOf(store.get('a', { VersionId: 'abc' })), 'NoSuchVersion');
@@ -212,7 +212,7 @@ test('what this server does not do is refused, not ignored', async () => {
   assert.equal(await codeOf(store.put('a', 'x', { Metadata: metadata })), 'MetadataTooLarge');
 });
 
-test('whoever reads an object while it is replaced gets the old one whole', async () => {
+test('get object: a reader gets the complete old object if it is replaced meanwhile', async () => {
   await using store = await startWithBucket();
   const [old, young] = [randomContent(8_000_000), randomContent(8_000_000)];
   await store.put('a', old);

@@ -16,7 +16,7 @@ async function startWithBucket(now?: () => number) {
 
 const errorOf = async (answer: Response) => /<Code>(.*)<\/Code>/.exec(await answer.text())?.[1];
 
-test('URLs presigned by aws-sdk with its defaults upload and download', async () => {
+test('presigned URL: those of aws-sdk with its defaults upload and download', async () => {
   await using store = await startWithBucket();
   const client = store.client();
   const Key = 'in/ünï code+1 &=.txt';
@@ -30,7 +30,7 @@ test('URLs presigned by aws-sdk with its defaults upload and download', async ()
   assert.equal(answer.headers.get('x-amz-meta-from'), 'page');
 });
 
-test('URLs presigned by the minio client upload and download', async () => {
+test('presigned URL: those of the minio client upload and download', async () => {
   await using store = await startWithBucket();
   const minio = new MinioClient({
     endPoint: '127.0.0.1',
@@ -45,7 +45,7 @@ test('URLs presigned by the minio client upload and download', async () => {
   assert.equal(await (await fetch(await minio.presignedGetObject(Bucket, 'a b', 60))).text(), 'hello');
 });
 
-test('URLs that the store presigns itself upload with their headers, and download', async () => {
+test('presigned URL: those of the store upload with their headers, and download', async () => {
   await using store = await startWithBucket();
   const { endpoint } = store;
   const at = { bucket: Bucket, key: 'in/a b.txt' };
@@ -71,7 +71,7 @@ test('URLs that the store presigns itself upload with their headers, and downloa
   });
 });
 
-test('a presigned URL is no longer good after its time, or with another method, key or header', async () => {
+test('presigned URL: it is rejected after its expiry, and with another method, key or header', async () => {
   // The client signs by the clock of the machine, so the store's is that one and goes ahead of it.
   let ahead = 0;
   await using store = await startWithBucket(() => Date.now() + ahead);
@@ -106,7 +106,7 @@ function presignV2(
   return `${endpoint}${path}?${query.toString()}`;
 }
 
-test('presigned URLs of version 2 are accepted, until they expire', async () => {
+test('presigned URL: version 2 is accepted until it expires', async () => {
   await using store = await startWithBucket();
   const soon = Math.floor(Date.now() / 1000) + 60;
   const path = `/${Bucket}/in/a%20b`;
@@ -122,7 +122,7 @@ test('presigned URLs of version 2 are accepted, until they expire', async () => 
   assert.match(await past.text(), /AccessDenied[^]*expired/);
 });
 
-test('metadata in the query of a presigned URL that could not come back as a header is refused', async () => {
+test('presigned URL: metadata in the query that is not a valid header is rejected', async () => {
   await using store = await startWithBucket();
   const command = new s3.PutObjectCommand({ Bucket, Key: 'a', Metadata: { from: 'a\nb' } });
   const url = await getSignedUrl(store.client(), command);
@@ -133,7 +133,7 @@ test('metadata in the query of a presigned URL that could not come back as a hea
   });
 });
 
-test('the manager presigns with its own keys, and nobody learns them', async () => {
+test('presigned URL: the manager signs with its own keys, which the URL does not reveal', async () => {
   await using store = await startWithBucket();
   const url = store.store.presign('GET', { bucket: Bucket, key: 'a' }, { expires: 60, endpoint: store.endpoint });
   assert.ok(!url.includes(MANAGER.secret.reveal()));

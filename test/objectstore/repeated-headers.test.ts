@@ -77,7 +77,7 @@ for (const { kept, ...lines } of REPEATED) {
   });
 }
 
-test('signature: a line that was added to a signed header is refused, and the object stays', async () => {
+test('signature: a line added to a signed header is rejected, and the object stays', async () => {
   await using store = await startWithObject();
   for (const name of ['x-amz-meta-a', 'content-type']) {
     const added = { name, lines: [`${name}: one`, `${name}: two`], signed: 'one' };

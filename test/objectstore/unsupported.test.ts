@@ -77,7 +77,7 @@ const OF_OBJECTS = [
   'website',
 ];
 for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
-  test(`unsupported: ${method} of an object with a query that is not known is refused`, async () => {
+  test(`unsupported: ${method} of an object with an unknown query parameter is rejected`, async () => {
     await using store = await startWithObject();
     const understood: Record<string, string[]> = { GET: ['partNumber=1'], HEAD: ['partNumber=1'] };
     for (const query of OF_OBJECTS.filter((each) => !understood[method]?.includes(each))) {
@@ -107,7 +107,7 @@ const OF_BUCKETS = [
   'website',
 ];
 for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
-  test(`unsupported: ${method} of a bucket with a query that is not known is refused`, async () => {
+  test(`unsupported: ${method} of a bucket with an unknown query parameter is rejected`, async () => {
     await using store = await startWithObject();
     await store.store.createBucket({ name: 'empty', owner: ANA.accessKey });
     for (const query of OF_BUCKETS) await assertRefused(store, { method, path: `/empty?${query}` });
@@ -118,7 +118,7 @@ for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
   });
 }
 
-test('unsupported: RenameObject of the aws-sdk is refused, and both keys stay as they are', async () => {
+test('unsupported: RenameObject of the aws-sdk is rejected, and both keys stay unchanged', async () => {
   await using store = await startWithObject();
   const before = await stateOf(store);
   const rename = new s3.RenameObjectCommand({ Bucket, Key: 'in/b', RenameSource: OBJECT });
@@ -185,7 +185,7 @@ const BY_HEADER: readonly { readonly request: Sent; readonly headers: Record<str
   },
 ];
 for (const { request, headers } of BY_HEADER) {
-  test(`unsupported: ${request.method} ${request.path} with a header that is not known is refused`, async () => {
+  test(`unsupported: ${request.method} ${request.path} with an unknown header is rejected`, async () => {
     await using store = await startWithObject();
     for (const [name, value] of Object.entries(headers)) {
       await assertRefused(store, { ...request, headers: { ...request.headers, [name]: value } });
@@ -195,7 +195,7 @@ for (const { request, headers } of BY_HEADER) {
   });
 }
 
-test('unsupported: a part with a key for its encryption, or with an offset, is refused', async () => {
+test('unsupported: a part with an encryption key or an offset is rejected', async () => {
   await using store = await startWithObject();
   const { UploadId } = await store.s3.send(new s3.CreateMultipartUploadCommand({ Bucket, Key }));
   for (const [name, value] of Object.entries({ ...CUSTOMERS_KEY, 'x-amz-write-offset-bytes': '3' })) {
@@ -206,7 +206,7 @@ test('unsupported: a part with a key for its encryption, or with an offset, is r
   assert.equal(Parts, undefined);
 });
 
-test('unsupported: presigned URLs whose query has such a header are refused', async () => {
+test('unsupported: presigned URLs with such a header in the query are rejected', async () => {
   await using store = await startWithObject();
   const before = await stateOf(store);
   const inputs = [
@@ -224,13 +224,13 @@ test('unsupported: presigned URLs whose query has such a header are refused', as
   assert.deepEqual(await stateOf(store), before);
 });
 
-test('unsupported: a PUT of a range of an object is refused', async () => {
+test('unsupported: a PUT of a range of an object is rejected', async () => {
   await using store = await startWithObject();
   const request = { method: 'PUT', path: OBJECT, body: 'new', headers: { 'content-range': 'bytes 3-5/6' } };
   await assertRefused(store, request);
 });
 
-test('unsupported: what clients send that changes nothing here is accepted', async () => {
+test('unsupported: headers without an effect on this server are accepted', async () => {
   await using store = await startWithObject();
   const requests: Sent[] = [
     { method: 'PUT', path: `${OBJECT}?x-id=PutObject&x-from=a`, body: 'x' },
@@ -262,7 +262,7 @@ test('unsupported: what clients send that changes nothing here is accepted', asy
   }
 });
 
-test('unsupported: documents that ask for more than this server does are refused', async () => {
+test('unsupported: documents with unsupported elements are rejected', async () => {
   await using store = await startWithObject();
   const path = `/${Bucket}?delete`;
   for (const condition of ['<ETag>other</ETag>', '<Size>7</Size>', '<VersionId>abc</VersionId>']) {
@@ -282,7 +282,7 @@ test('unsupported: documents that ask for more than this server does are refused
   assert.match(`${copy.status} ${copy.text}`, /^400.*InvalidArgument/s);
 });
 
-test('expected owner: a request for a bucket of somebody else is refused', async () => {
+test('expected owner: a request for a bucket of another owner is rejected', async () => {
   await using store = await startWithObject();
   const before = await stateOf(store);
   const put = (ExpectedBucketOwner: string) =>
@@ -305,7 +305,7 @@ test('expected owner: a request for a bucket of somebody else is refused', async
   await copy(ANA.accessKey);
 });
 
-test('list buckets: only those with the prefix and in the region that are asked for', async () => {
+test('list buckets: prefix and region select the buckets', async () => {
   await using store = await startWithObject();
   await store.store.createBucket({ name: 'videos', owner: ANA.accessKey });
   const list = async (input: s3.ListBucketsCommandInput) =>
@@ -358,7 +358,7 @@ function presignV2(endpoint: string, path: string, settings: Record<string, stri
   return `${endpoint}${path}?${query.toString()}`;
 }
 
-test('presigned URLs of version 2 sign the headers in their query: nobody adds another', async () => {
+test('presigned URLs: version 2 signs the headers in the query, so none can be added', async () => {
   await using store = await startWithObject();
   const before = await stateOf(store);
   const plain = presignV2(store.endpoint, OBJECT, {});
@@ -372,7 +372,7 @@ test('presigned URLs of version 2 sign the headers in their query: nobody adds a
   assert.equal(store.store.statObject({ bucket: Bucket, key: Key })?.headers['x-amz-meta-a'], '1');
 });
 
-test('presigned URLs: the names of headers in the query may have capitals', async () => {
+test('presigned URLs: the names of headers in the query may be in upper case', async () => {
   await using store = await startWithObject();
   const { host } = new URL(store.endpoint);
   const settings = ['X-Amz-Tagging=b%3D2', 'X-Amz-Meta-A=1'];

@@ -45,83 +45,83 @@ const cases: {
   mayNot: S3Action[];
 }[] = [
   {
-    name: 'the owner does everything but what is decided in OSCAR',
+    name: 'the owner may do everything except the actions of the manager',
     who: user('ana'),
     may: [...OBJECT_ACTIONS, ...BUCKET_READ_ACTIONS, ...BUCKET_OWNER_ACTIONS],
     mayNot: [...MANAGER_ACTIONS],
   },
-  { name: 'a stranger does nothing with a private bucket', who: user('ben'), may: [], mayNot: [...ALL] },
+  { name: 'another user has no access to a private bucket', who: user('ben'), may: [], mayNot: [...ALL] },
   {
-    name: 'a stranger does nothing with a private bucket that lists them',
+    name: 'a user in the list of a private bucket has no access',
     who: user('ben'),
     facts: { allowedUsers: ['ben'] },
     may: [],
     mayNot: [...ALL],
   },
   {
-    name: 'somebody listed in a restricted bucket reads and writes objects, and does not touch the bucket',
+    name: 'a user in the list of a restricted bucket may read and write objects, but not change the bucket',
     who: user('ben'),
     facts: { visibility: 'restricted', allowedUsers: ['ben'] },
     may: ['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'],
     mayNot: [...BUCKET_OWNER_ACTIONS, ...MANAGER_ACTIONS],
   },
   {
-    name: 'somebody not listed in a restricted bucket does nothing',
+    name: 'a user who is not in the list of a restricted bucket has no access',
     who: user('cem'),
     facts: { visibility: 'restricted', allowedUsers: ['ben'] },
     may: [],
     mayNot: [...ALL],
   },
   {
-    name: 'any user reads and writes objects of a public bucket, and does not touch the bucket',
+    name: 'every user may read and write objects of a public bucket, but not change the bucket',
     who: user('cem'),
     facts: { visibility: 'public' },
     may: [...OBJECT_ACTIONS, ...BUCKET_READ_ACTIONS],
     mayNot: [...BUCKET_OWNER_ACTIONS, ...MANAGER_ACTIONS],
   },
   {
-    name: 'without a signature nothing is allowed, in a public bucket neither',
+    name: 'a request without a signature is denied, also for a public bucket',
     who: { kind: 'anonymous' },
     facts: { visibility: 'public' },
     may: [],
     mayNot: [...ALL],
   },
-  { name: 'the manager does everything', who: { kind: 'manager' }, may: [...ALL], mayNot: [] },
+  { name: 'the manager may do everything', who: { kind: 'manager' }, may: [...ALL], mayNot: [] },
   {
-    name: 'a user does nothing in a bucket of the manager, even as its owner, even if it is public',
+    name: 'a user has no access to a bucket of the manager, even as its owner or if it is public',
     who: user('ana'),
     facts: { name: 'oscar-staging-1', visibility: 'public' },
     may: [],
     mayNot: [...ALL],
   },
   {
-    name: 'a job does in a bucket of the manager what its policy says',
+    name: 'a job may do what its policy allows in a bucket of the manager',
     who: { kind: 'job', user: 'ana', policy: policy('s3:GetObject', 'arn:aws:s3:::oscar-staging/*') },
     facts: { name: 'oscar-staging', owner: 'oscar-manager' },
     may: ['s3:GetObject'],
     mayNot: ['s3:PutObject', 's3:DeleteObject'],
   },
   {
-    name: 'a job that may do everything still does not do what only the manager does',
+    name: 'a job whose policy allows everything is denied the actions of the manager',
     who: { kind: 'job', user: 'ana', policy: policy('s3:*', 'arn:aws:s3:::*') },
     may: ['s3:GetObject', 's3:PutObject'],
     mayNot: [...MANAGER_ACTIONS],
   },
   {
-    name: 'a session of a user cannot do more than the user',
+    name: 'a session has no more rights than its user',
     who: { kind: 'session', user: 'ben', policy: policy('s3:*', 'arn:aws:s3:::*') },
     may: [],
     mayNot: [...ALL],
   },
   {
-    name: 'a session of a user cannot do more than its policy',
+    name: 'a session has no more rights than its policy',
     who: { kind: 'session', user: 'ana', policy: policy('s3:GetObject', 'arn:aws:s3:::photos/*') },
     may: ['s3:GetObject'],
     mayNot: ['s3:PutObject', 's3:ListBucket', 's3:DeleteBucket'],
   },
 ];
 for (const { name, who, facts, may, mayNot } of cases) {
-  test(name, () => {
+  test(`access: ${name}`, () => {
     const access = (action: S3Action) => ({
       action,
       bucket: bucket(facts),
@@ -140,7 +140,7 @@ for (const { name, who, facts, may, mayNot } of cases) {
   });
 }
 
-test('a job reads what it may read, writes what it may write, and lists with its prefix only', () => {
+test('access: a job reads, writes and lists only what its policy allows', () => {
   const job: S3Identity = {
     kind: 'job',
     user: 'ana',
@@ -175,7 +175,7 @@ test('a job reads what it may read, writes what it may write, and lists with its
   assert.ok(!canSeeBucket(job, bucket()));
 });
 
-test('a Deny never allows anything that was not allowed, an Allow never takes anything away', () => {
+test('policy: adding a Deny never allows more, adding an Allow never allows less', () => {
   const anyStatement = fc.record({
     Effect: fc.constantFrom('Allow', 'Deny'),
     Action: fc.constantFrom('s3:*', 's3:GetObject', 's3:Put*', 's3:ListBucket'),
@@ -229,7 +229,7 @@ function statement(changes: object): string {
   return JSON.stringify({ Version: '2012-10-17', Statement: [{ ...base, ...changes }] });
 }
 for (const { name, text } of REFUSED) {
-  test(`a policy that ${name} is refused`, () => {
+  test(`policy: a document that ${name} is rejected`, () => {
     assert.throws(() => readPolicy(text), { code: 'MalformedPolicy' });
   });
 }

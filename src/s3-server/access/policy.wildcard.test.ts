@@ -25,12 +25,12 @@ const cases: [string, string, boolean][] = [
   ['${x}', '${x}', true],
 ];
 for (const [pattern, text, expected] of cases) {
-  test(`${JSON.stringify(pattern)} ${expected ? 'matches' : 'does not match'} ${JSON.stringify(text)}`, () => {
+  test(`wildcard: ${JSON.stringify(pattern)} ${expected ? 'matches' : 'does not match'} ${JSON.stringify(text)}`, () => {
     assert.equal(matchesWildcard(pattern, text), expected);
   });
 }
 
-test('a text whose special characters are written as themselves matches that text alone', () => {
+test('wildcard: a pattern with escaped special characters matches only its own text', () => {
   const literal = (text: string) => text.replace(/[*?$]/g, (character) => `\${${character}}`);
   const texts = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', '$', '{', '}'), maxLength: 8 });
   fc.assert(

@@ -16,18 +16,18 @@ const cases = [
   { header: undefined, size: 100, range: undefined },
 ];
 for (const { header, size, range } of cases) {
-  test(`the range ${header} of ${size} bytes is ${range ? `${range.length} bytes from ${range.start}` : 'everything'}`, () => {
+  test(`range: ${header} of ${size} bytes is ${range ? `${range.length} bytes from ${range.start}` : 'everything'}`, () => {
     assert.deepEqual(readRange(header, size), range);
   });
 }
 
 for (const header of ['bytes=100-', 'bytes=100-200', 'bytes=-0']) {
-  test(`there is no range ${header} in 100 bytes`, () => {
+  test(`range: ${header} is rejected for an object of 100 bytes`, () => {
     assert.throws(() => readRange(header, 100), { code: 'InvalidRange' });
   });
 }
 
-test('a range never goes beyond the object', () => {
+test('range: a parsed range never exceeds the object', () => {
   fc.assert(
     fc.property(fc.nat(50), fc.nat(60), fc.integer({ min: 1, max: 50 }), (first, last, size) => {
       fc.pre(first < size);
@@ -37,7 +37,7 @@ test('a range never goes beyond the object', () => {
   );
 });
 
-test('the range of a part that is copied lies within its source', () => {
+test('copy range: it must be within the source', () => {
   assert.deepEqual(readCopyRange('bytes=5-9', 10), { start: 5, length: 5 });
   for (const header of ['bytes=5-10', 'bytes=5-', 'bytes=-5', 'bytes=6-5', 'x']) {
     assert.throws(() => readCopyRange(header, 10), { code: 'InvalidArgument' });
@@ -51,13 +51,13 @@ const sources = [
   { header: '/bucket//key?versionId=null', source: { bucket: 'bucket', key: '/key' } },
 ];
 for (const { header, source } of sources) {
-  test(`the copy source ${header} is ${source.key} in ${source.bucket}`, () => {
+  test(`copy source: ${header} is ${source.key} in ${source.bucket}`, () => {
     assert.deepEqual(readCopySource(header), source);
   });
 }
 
 for (const header of ['', 'bucket', '/bucket/', '//key']) {
-  test(`"${header}" is no copy source`, () => {
+  test(`copy source: "${header}" is rejected`, () => {
     assert.throws(() => readCopySource(header), { code: 'InvalidArgument' });
   });
 }

@@ -20,13 +20,13 @@ const CHECK_VALUES: Record<Algorithm, string> = {
 };
 
 for (const algorithm of CHECKSUM_ALGORITHMS) {
-  test(`${algorithm} of 123456789 is its published check value`, () => {
+  test(`checksum: ${algorithm} of 123456789 is its published check value`, () => {
     const value = computeChecksum(algorithm, Buffer.from('123456789'));
     assert.equal(Buffer.from(value, 'base64').toString('hex'), CHECK_VALUES[algorithm]);
     assert.ok(isChecksum({ algorithm, value }));
   });
 
-  test(`${algorithm} is the same however its bytes are cut`, () => {
+  test(`checksum: ${algorithm} does not depend on how the bytes are split`, () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, cut) => {
         const running = startChecksum(algorithm);
@@ -39,7 +39,7 @@ for (const algorithm of CHECKSUM_ALGORITHMS) {
 }
 
 for (const algorithm of ['crc32', 'crc32c', 'crc64nvme'] as const) {
-  test(`${algorithm} of a whole object can be made from those of its parts`, () => {
+  test(`checksum: ${algorithm} of an object is computed from those of its parts`, () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { minLength: 1, maxLength: 5 }), (parts) => {
         const summands = parts.map((part) => ({ size: part.length, checksum: computeChecksum(algorithm, part) }));
@@ -50,14 +50,14 @@ for (const algorithm of ['crc32', 'crc32c', 'crc64nvme'] as const) {
   });
 }
 
-test('a composite checksum is that of the checksums, and says of how many', () => {
+test('checksum: a composite one is the checksum of the parts checksums, with their number', () => {
   const [one, other] = [Buffer.from('one'), Buffer.from('other')];
   const parts = [one, other].map((part) => ({ size: part.length, checksum: computeChecksum('sha256', part) }));
   const together = Buffer.concat(parts.map(({ checksum }) => Buffer.from(checksum, 'base64')));
   assert.equal(combineChecksums('sha256', 'COMPOSITE', parts), `${computeChecksum('sha256', together)}-2`);
 });
 
-test('a checksum of the wrong length or in hex is none', () => {
+test('checksum: a value of the wrong length or in hex is invalid', () => {
   assert.equal(isChecksum({ algorithm: 'crc32', value: 'AAAAAAA=' }), false);
   assert.equal(isChecksum({ algorithm: 'crc32', value: 'cbf43926' }), false);
 });

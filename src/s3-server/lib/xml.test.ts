@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { childElements, childText, readXml, writeXml } from './xml.ts';
 
-test('what is written is read again, whatever the text is', () => {
+test('XML: any text is written and parsed unchanged', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme' })), (keys) => {
       const document = readXml(writeXml('Delete', { Object: keys.map((Key) => ({ Key })) }), 'Delete');
@@ -15,7 +15,7 @@ test('what is written is read again, whatever the text is', () => {
   );
 });
 
-test('declarations, comments, attributes, prefixes, CDATA and references are understood', () => {
+test('XML: declarations, comments, attributes, prefixes, CDATA and references are parsed', () => {
   const text = `\ufeff<?xml version="1.0"?><!-- hello --><s3:Delete xmlns:s3="x" a='1'>
     <Object><Key>a&amp;b&#x20AC;<![CDATA[<&>]]></Key><Empty/></Object></s3:Delete>`;
   const [object] = childElements(readXml(text, 'Delete'), 'Object');
@@ -25,12 +25,12 @@ test('declarations, comments, attributes, prefixes, CDATA and references are und
 });
 
 const REFUSED = [
-  { name: 'nothing', text: '' },
-  { name: 'text that is no XML', text: 'hello' },
-  { name: 'another document', text: '<Other/>' },
+  { name: 'no content', text: '' },
+  { name: 'text instead of XML', text: 'hello' },
+  { name: 'another root element', text: '<Other/>' },
   { name: 'an element that does not end', text: '<Delete><Object></Delete>' },
   { name: 'two documents', text: '<Delete/><Delete/>' },
-  { name: 'too many ends', text: '<Delete/></Delete>' },
+  { name: 'too many end tags', text: '<Delete/></Delete>' },
   {
     name: 'entities that grow (an XML bomb)',
     text: '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Delete>&b;</Delete>',
@@ -38,11 +38,11 @@ const REFUSED = [
   { name: 'a file of the server', text: '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><Delete>&f;</Delete>' },
   { name: 'an unknown entity', text: '<Delete>&nbsp;</Delete>' },
   { name: 'an entity without end', text: '<Delete>&amp</Delete>' },
-  { name: 'a character that is none', text: '<Delete>&#xD800;</Delete>' },
+  { name: 'an invalid character', text: '<Delete>&#xD800;</Delete>' },
   { name: 'ten thousand levels', text: '<Delete>'.repeat(10_000) },
 ];
 for (const { name, text } of REFUSED) {
-  test(`a document with ${name} is refused`, () => {
+  test(`XML: a document with ${name} is rejected`, () => {
     assert.throws(() => readXml(text, 'Delete'), { code: 'MalformedXML' });
   });
 }

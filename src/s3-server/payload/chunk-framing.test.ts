@@ -36,7 +36,7 @@ const framed = (chunks: readonly Uint8Array[], end: string, extension = '') =>
     Buffer.from(end),
   ]);
 
-test('any chunks, however the network cuts them, give the bytes that went in', () => {
+test('aws-chunked: the decoded bytes do not depend on how the network splits them', () => {
   const chunks = fc.array(fc.uint8Array({ minLength: 1, maxLength: 70 }), { maxLength: 6 });
   fc.assert(
     fc.property(chunks, fc.array(fc.nat(500), { maxLength: 8 }), (each, cuts) => {
@@ -51,7 +51,7 @@ test('any chunks, however the network cuts them, give the bytes that went in', (
   );
 });
 
-test('signatures of chunks are given with the end of their chunk', () => {
+test('aws-chunked: the signature of a chunk is passed on at its end', () => {
   const signature = 'a'.repeat(64);
   const extension = `;chunk-signature=${signature}`;
   const seen = read([framed([Buffer.from('hello')], `0${extension}\r\n\r\n`, extension)], true);
@@ -61,20 +61,20 @@ test('signatures of chunks are given with the end of their chunk', () => {
 const BROKEN = [
   { name: 'ends in the middle of a chunk', body: '5\r\nhel' },
   { name: 'ends before its last chunk', body: '5\r\nhello\r\n' },
-  { name: 'has a chunk that is longer than it says', body: '4\r\nhello\r\n0\r\n\r\n' },
-  { name: 'has a length that is no number', body: 'xyz\r\nhello\r\n0\r\n\r\n' },
+  { name: 'has a chunk that is longer than its length', body: '4\r\nhello\r\n0\r\n\r\n' },
+  { name: 'has a length that is not a number', body: 'xyz\r\nhello\r\n0\r\n\r\n' },
   { name: 'has a negative length', body: '-5\r\nhello\r\n0\r\n\r\n' },
-  { name: 'has a length of more digits than there are bytes in the world', body: `${'f'.repeat(17)}\r\n` },
+  { name: 'has a length with too many digits', body: `${'f'.repeat(17)}\r\n` },
   { name: 'has an endless line', body: 'a'.repeat(5000) },
-  { name: 'goes on after its end', body: '0\r\n\r\nmore\r\n' },
+  { name: 'continues after its end', body: '0\r\n\r\nmore\r\n' },
   { name: 'has a trailer without colon', body: '0\r\nnonsense\r\n\r\n' },
 ];
 for (const { name, body } of BROKEN) {
-  test(`a body that ${name} is refused`, () => {
+  test(`aws-chunked: a body that ${name} is rejected`, () => {
     assert.throws(() => read([Buffer.from(body)]), { code: 'IncompleteBody' });
   });
 }
 
-test('a chunk without signature in a signed body is refused', () => {
+test('aws-chunked: a chunk without a signature in a signed body is rejected', () => {
   assert.throws(() => read([Buffer.from('5\r\nhello\r\n0\r\n\r\n')], true), { code: 'IncompleteBody' });
 });

@@ -16,7 +16,7 @@ const AMAZONS_EXAMPLE = {
 const signatureOf = ({ headers }: ReturnType<typeof signRequest>) =>
   /Signature=(\w+)$/.exec(headers['authorization'] ?? '')?.[1];
 
-test("requests are signed as in Amazon's examples of version 4", () => {
+test("sign request: Amazon's examples of version 4 get their published signatures", () => {
   const get = signRequest({ ...AMAZONS_EXAMPLE, method: 'GET', path: '/test.txt', headers: { range: 'bytes=0-9' } });
   assert.equal(signatureOf(get), 'f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41');
   const lifecycle = signRequest({ ...AMAZONS_EXAMPLE, method: 'GET', path: '/', query: { lifecycle: '' } });
@@ -25,7 +25,7 @@ test("requests are signed as in Amazon's examples of version 4", () => {
   assert.equal(signatureOf(list), '34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7');
 });
 
-test('the address is encoded as it is signed', () => {
+test('sign request: the URL is encoded as it is signed', () => {
   const { url } = signRequest({ ...AMAZONS_EXAMPLE, method: 'GET', path: '/ä b+c', query: { 'a b': 'c/ä+' } });
   assert.equal(url.href, 'https://examplebucket.s3.amazonaws.com/%C3%A4%20b%2Bc?a%20b=c%2F%C3%A4%2B');
 });

@@ -16,7 +16,7 @@ import {
 const EXAMPLE_SECRET = new SigningSecret('wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY');
 const EXAMPLE_SCOPE = { date: '20130524', region: 'us-east-1', service: 's3' };
 
-test('the GET Object example of the S3 documentation gets its published signature', () => {
+test('signature v4: the GET Object example of the S3 documentation gets its published signature', () => {
   const empty = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
   const headers: Record<string, string> = {
     host: 'examplebucket.s3.amazonaws.com',
@@ -36,7 +36,7 @@ test('the GET Object example of the S3 documentation gets its published signatur
   assert.equal(signature, 'f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41');
 });
 
-test('the presigned example of the S3 documentation gets its published signature', () => {
+test('signature v4: the presigned example of the S3 documentation gets its published signature', () => {
   const query: [string, string][] = [
     ['X-Amz-Algorithm', 'AWS4-HMAC-SHA256'],
     ['X-Amz-Credential', 'AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request'],
@@ -56,7 +56,7 @@ test('the presigned example of the S3 documentation gets its published signature
   assert.equal(signature, 'aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404');
 });
 
-test('the query is signed in the order of its encoded names, and a name without value with an equals sign', () => {
+test('signature v4: the query is sorted by encoded names, and a name without a value gets an equals sign', () => {
   const { query } = readTarget('/b?uploads&b=2&a%20b=1&b=1&B=x');
   const text = canonicalRequest({
     method: 'GET',
@@ -69,7 +69,7 @@ test('the query is signed in the order of its encoded names, and a name without 
   assert.equal(text.split('\n')[2], 'B=x&a%20b=1&b=1&b=2&uploads=');
 });
 
-test('an access key with @ and slashes is read from the left of its scope', () => {
+test('signature v4: an access key may contain @ and slashes', () => {
   const claim = readHeaderClaim(
     'AWS4-HMAC-SHA256 Credential=a/b@egi.eu/20261115/eu-west-1/s3/aws4_request,SignedHeaders=host;x-amz-date,Signature=00',
     (name) => (name === 'x-amz-date' ? '20261115T101112Z' : undefined),
@@ -89,7 +89,7 @@ const UNREADABLE = [
   },
 ];
 for (const { name, header } of UNREADABLE) {
-  test(`an authorization header with ${name} is refused`, () => {
+  test(`signature v4: an authorization header with ${name} is rejected`, () => {
     const date = (each: string) => (each === 'x-amz-date' ? '20261115T101112Z' : undefined);
     assert.throws(() => readHeaderClaim(header, date), { code: 'AuthorizationHeaderMalformed' });
   });
@@ -127,23 +127,23 @@ function presigned(expires: number) {
     );
 }
 
-test('a presigned URL holds until it expires, and not a moment longer', () => {
+test('presigned URL: it is valid until it expires', () => {
   const verify = presigned(60);
   verify(NOW);
   verify(NOW + 60_000);
   assert.throws(() => verify(NOW + 60_001), { code: 'AccessDenied', message: /expired/ });
 });
 
-test('a presigned URL from the future is refused', () => {
+test('presigned URL: a date in the future is rejected', () => {
   assert.throws(() => presigned(60)(NOW - 16 * 60_000), { code: 'AccessDenied', message: /not valid yet/ });
 });
 
-test('a header that means something cannot be added to a presigned URL', () => {
+test('presigned URL: an unsigned x-amz header is rejected', () => {
   const copy = { 'x-amz-copy-source': 'other/secret' };
   assert.throws(() => presigned(60)(NOW, copy), { code: 'AccessDenied', message: /x-amz-copy-source/ });
 });
 
-test('what is encoded decodes to itself, whatever it is', () => {
+test('request target: any text is encoded and decoded unchanged', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
@@ -155,7 +155,7 @@ test('what is encoded decodes to itself, whatever it is', () => {
   );
 });
 
-test('any key comes out of a path as it went in: dots, slashes and control characters are no path', () => {
+test('request target: keys with dots, slashes and control characters are not normalized', () => {
   const unusual = fc.constantFrom('..', '../..', '.', '/', '//', '\0', '%2e', 'a//b', '?', '#', '\u{1f600}', 'é');
   const key = fc.array(fc.oneof(unusual, fc.string()), { minLength: 1, maxLength: 8 }).map((parts) => parts.join(''));
   fc.assert(
@@ -168,11 +168,11 @@ test('any key comes out of a path as it went in: dots, slashes and control chara
   );
 });
 
-test('a key of more than 1024 bytes is refused, one of 1024 is not', () => {
+test('request target: a key may have 1024 bytes but not more', () => {
   assert.equal(readTarget(`/b/${encodePath('é'.repeat(512))}`).key.length, 512);
   assert.throws(() => readTarget(`/b/${encodePath(`${'é'.repeat(512)}a`)}`), { code: 'KeyTooLongError' });
 });
 
-test('a path that is not UTF-8 is refused', () => {
+test('request target: a path that is not UTF-8 is rejected', () => {
   assert.throws(() => readTarget('/b/%ff'), { code: 'InvalidURI' });
 });

@@ -50,7 +50,7 @@ const steps = fc.array(
   { maxLength: 20 },
 );
 
-test('an index finds what looking at every bucket would find, whatever became of them', async (t) => {
+test('bucket pages: the index finds the same buckets as a scan, after any changes', async (t) => {
   const { buckets } = open(t);
   await fc.assert(
     fc.asyncProperty(steps, fc.integer({ min: 1, max: 4 }), async (plan, limit) => {
@@ -81,7 +81,7 @@ test('an index finds what looking at every bucket would find, whatever became of
   );
 });
 
-test('a few among ten thousand buckets are found in pages', async (t) => {
+test('bucket pages: a few of ten thousand buckets are found', async (t) => {
   const { buckets } = open(t);
   const numbered = (n: number) => `b-${String(n).padStart(5, '0')}`;
   const special: Record<number, Partial<NewStoreBucket>> = {
@@ -116,7 +116,7 @@ const INDICES: Record<keyof typeof BUCKET_PAGE_QUERIES, string[]> = {
 };
 
 for (const [name, indices] of Object.entries(INDICES)) {
-  test(`a page of "${name}" reads indices in their order, from the last name on, and sorts nothing`, (t) => {
+  test(`bucket pages: the query "${name}" reads indices in order, starts at the last name, and does not sort`, (t) => {
     const { database } = open(t);
     const sql = BUCKET_PAGE_QUERIES[name as keyof typeof BUCKET_PAGE_QUERIES];
     const plan = database.query<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
@@ -127,7 +127,7 @@ for (const [name, indices] of Object.entries(INDICES)) {
   });
 }
 
-test('the buckets of a store of the first version are found as well', async (t) => {
+test('bucket pages: buckets of a store with the first schema are found', async (t) => {
   const path = temporaryFile(t);
   {
     using old = new DatabaseSync(path);

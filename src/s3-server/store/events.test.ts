@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { formatEvent } from './events.ts';
 import { ModificationClock } from './objects.ts';
 
-test('an event reads as MinIO sends it', () => {
+test('event: the JSON is the same as MinIO sends', () => {
   const text = formatEvent({
     name: 's3:ObjectCreated:Put',
     bucket: 'photos',
@@ -55,7 +55,7 @@ test('an event reads as MinIO sends it', () => {
   ]);
 });
 
-test('a sequencer is the modification time in nanoseconds, in sixteen capital hex digits, and never the same', () => {
+test('sequencer: it is the modification time in nanoseconds, in sixteen upper-case hex digits, and unique', () => {
   const clock = new ModificationClock(() => 1_794_786_725_825);
   const [one, other] = [clock.next(), clock.next()];
   assert.match(one.sequencer, /^[0-9A-F]{16}$/);
@@ -63,7 +63,7 @@ test('a sequencer is the modification time in nanoseconds, in sixteen capital he
   assert.notEqual(one.sequencer, other.sequencer);
 });
 
-test('a rewrite within the same millisecond gets another one', () => {
+test('modification time: a rewrite in the same millisecond gets another time', () => {
   const clock = new ModificationClock(() => 1000);
   assert.equal(clock.next(1000).modified, 1001);
   assert.equal(clock.next(999).modified, 1000);

@@ -29,7 +29,7 @@ const part = fc.constantFrom('a', 'b', 'ab', '/', '//', 'é', '\u{1f600}', '\uff
 const key = fc.array(part, { minLength: 1, maxLength: 5 }).map((parts) => parts.join(''));
 const keys = fc.array(key, { maxLength: 25 });
 
-test('pages of any size, one after the other, are the listing', () => {
+test('listing: pages of any size together give the whole listing', () => {
   const prefix = fc.constantFrom('', 'a', 'a/', '/', 'é', '\u{1f600}');
   const delimiter = fc.constantFrom('', '/', '//', 'a', 'é', '\u{10ffff}');
   fc.assert(
@@ -56,7 +56,7 @@ test('pages of any size, one after the other, are the listing', () => {
   );
 });
 
-test('a listing that starts after a name has only names after it', () => {
+test('listing: a page after a name has only later names', () => {
   fc.assert(
     fc.property(keys, key, (all, after) => {
       const { rows } = page(all, { prefix: '', delimiter: '', after, limit: 100 });
@@ -69,12 +69,12 @@ test('a listing that starts after a name has only names after it', () => {
   );
 });
 
-test('nothing fits on a page of no names, and then there is no next one', () => {
+test('listing: a page of size 0 is empty and not truncated', () => {
   const { rows, truncated } = page(['a'], { prefix: '', delimiter: '', after: '', limit: 0 });
   assert.deepEqual({ rows, truncated }, { rows: [], truncated: false });
 });
 
-test('what is behind a prefix comes after everything that begins with it, and before everything else', () => {
+test('listing: afterPrefix is after all names with the prefix and before all other later names', () => {
   fc.assert(
     fc.property(key, key, (prefix, other) => {
       const next = afterPrefix(prefix);

@@ -31,15 +31,15 @@ async function asked(url: string, value: string): Promise<string> {
   return (await promisify(execFile)(process.execPath, args, { env })).stdout.trim();
 }
 
-test('a program trusts whom it is told to', async (t) => {
+test('authorities: a program trusts the authorities of the variable', async (t) => {
   assert.equal(await asked(await server(t), `my own\n${TEST_CERTIFICATE}`), 'hello');
 });
 
-test('and nobody else', async (t) => {
+test('authorities: other authorities are not trusted', async (t) => {
   assert.equal(await asked(await server(t), ''), 'DEPTH_ZERO_SELF_SIGNED_CERT');
 });
 
-test('of a file only its certificates are passed on', () => {
+test('authorities: only the certificates of a PEM file are passed on', () => {
   const one = TEST_CERTIFICATE.trim();
   assert.deepEqual(certificatesIn(`# ours\n${TEST_KEY}\n${one}\n\nSubject: other\n${one}\n`), [one, one]);
   assert.deepEqual(certificatesIn('nothing'), []);

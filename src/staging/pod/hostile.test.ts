@@ -18,7 +18,7 @@ const keysIn = (store: Store) => store.listObjects('outputs', { limit: 1000 }).o
 const contentOf = async (store: Store, key: string) =>
   Buffer.concat(await store.readObject({ bucket: 'outputs', key }).stream.toArray()).toString();
 
-test('links in the output directory are left out, and the log says so', async (t) => {
+test('stage-out: links in the output directory are skipped with a note', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, answer: false }, storeFields(access));
   const { orders } = pod.layout;
@@ -33,7 +33,7 @@ b"`,
   assert.equal(result.notices?.length, 3);
 });
 
-test('pipes, sockets and devices are left out, and nobody waits for them', { skip: asRoot }, async (t) => {
+test('stage-out: pipes, sockets and devices are skipped without blocking', { skip: asRoot }, async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const { result } = await pod.run('cd "$TMP_OUTPUT_DIR"; mkfifo pipe; mknod zero c 1 5; echo x >x');
@@ -42,7 +42,7 @@ test('pipes, sockets and devices are left out, and nobody waits for them', { ski
   assert.deepEqual(result.notices, ['"pipe" is left out: it is a named pipe', '"zero" is left out: it is a device']);
 });
 
-test('a name with the end of a line in it is the name of a file', async (t) => {
+test('stage-out: a file name may contain a newline', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const { result } = await pod.run(`cd "$TMP_OUTPUT_DIR"; echo x >'a
@@ -51,7 +51,7 @@ oscar: b'`);
   assert.deepEqual(keysIn(store), ['allowed/a\noscar: b']);
 });
 
-test('a link in the place of the output directory is not followed', async (t) => {
+test('stage-out: a link in place of the output directory is not followed', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, answer: true }, storeFields(access));
   const { result } = await pod.run(`rmdir "$TMP_OUTPUT_DIR"; ln -s ${pod.layout.orders} "$TMP_OUTPUT_DIR"`);
@@ -60,7 +60,7 @@ test('a link in the place of the output directory is not followed', async (t) =>
   assert.deepEqual(keysIn(store), []);
 });
 
-test('a link that takes the place of the output directory while it is uploaded is not followed', async (t) => {
+test('stage-out: a link that replaces the output directory during the upload is not followed', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
@@ -82,7 +82,7 @@ test('a link that takes the place of the output directory while it is uploaded i
   for (const name of names) assert.equal(await contentOf(gate.store, `allowed/${name}`), 'own\n');
 });
 
-test('a folder that becomes a link while it is uploaded fails, and nothing of what it leads to is uploaded', async (t) => {
+test('stage-out: a folder that becomes a link during the upload fails the upload, and the target is not uploaded', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
@@ -113,7 +113,7 @@ for (const { what, plant } of [
   { what: 'more than a number', plant: 'head -c 100000 /dev/zero >"$MARKS/exit"' },
   { what: 'half a line', plant: 'printf 0 >"$MARKS/exit"' },
 ]) {
-  test(`${what} in the place of the exit code is none`, async (t) => {
+  test(`stage-out: ${what} in place of the exit code is ignored`, async (t) => {
     const { store, access } = await embeddedStore(t);
     const pod = new PodUnderTest(t, { outputs }, storeFields(access));
     const code = join(pod.layout.orders, 'code');
@@ -134,7 +134,7 @@ for (const { what, plant } of [
   });
 }
 
-test('a script that lies about its end harms itself alone', async (t) => {
+test('stage-out: a script that fakes its end harms only itself', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const go = 'while [ ! -e "$MARKS/go" ]; do sleep 0.05; done';
@@ -149,7 +149,7 @@ test('a script that lies about its end harms itself alone', async (t) => {
   assert.deepEqual(keysIn(store), ['allowed/x']);
 });
 
-test('times that a script invents are not believed', async (t) => {
+test('stage-out: invented times of marker files are limited', async (t) => {
   // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
   const before = Date.now() - 10;
   const pod = new PodUnderTest(t);
@@ -160,7 +160,7 @@ test('times that a script invents are not believed', async (t) => {
   assert.ok(later?.startedAt && later.startedAt <= later.finishedAt && later.finishedAt <= Date.now());
 });
 
-test('many files are looked through, and those that are wanted are uploaded', async (t) => {
+test('stage-out: of many files only those that match an output are uploaded', async (t) => {
   const { store, access } = await embeddedStore(t);
   const wanted = [{ ...TO_OUTPUTS, suffix: ['99.txt'] }];
   const manifest = { store: STORE, bucket: 'outputs', key: 'allowed/.list' };

@@ -17,7 +17,7 @@ const ORDERS: PodOrders = {
   port: 8080,
 };
 
-test('orders are read as they were written', () => {
+test('orders: they are parsed as they were written', () => {
   assert.deepEqual(readOrders(writeOrders(ORDERS)), ORDERS);
   for (const input of [{ kind: 'none' }, { kind: 'bytes', name: 'x' }, { kind: 'url', name: 'x' }] as const) {
     const least = { attempt: 'try-1', input, outputs: [], answer: false, networks: [] };
@@ -25,7 +25,7 @@ test('orders are read as they were written', () => {
   }
 });
 
-test('stores are read as they were written, and their keys are secrets again', () => {
+test('stores: they are parsed as they were written, with keys as secrets', () => {
   const webdav: StoreAccess = {
     type: 'webdav',
     hostname: 'dav.example.org',
@@ -52,21 +52,21 @@ test('stores are read as they were written, and their keys are secrets again', (
 });
 
 for (const [name, change] of [
-  ['a name that leads elsewhere', { input: { kind: 'bytes', name: '../x' } }],
+  ['a name that leaves the directory', { input: { kind: 'bytes', name: '../x' } }],
   ['an empty name', { input: { kind: 'bytes', name: '' } }],
-  ['a kind of input that nobody knows', { input: { kind: 'constructor', name: 'x' } }],
+  ['an unknown kind of input', { input: { kind: 'constructor', name: 'x' } }],
   ['an output that is none', { outputs: [{}] }],
   ['a patience that is none', { patience: 'long' }],
   ['an attempt without a name', { attempt: '' }],
 ] as const) {
-  test(`orders with ${name} are refused`, () => {
+  test(`orders: ${name} is rejected`, () => {
     const key = Object.keys(change)[0] ?? '';
     const json = JSON.stringify({ ...ORDERS, ...change });
     assert.throws(() => readOrders(json), { code: 'staging-unavailable', message: new RegExp(`${key} is not`) });
   });
 }
 
-test('what is no orders at all is refused without a word of what it says', () => {
+test('orders: invalid content is rejected without quoting it', () => {
   for (const json of ['', 'secret-key', '{"stores":{"a":"secret-key"}}', '[]']) {
     assert.throws(
       () => readStores(json),

@@ -5,7 +5,7 @@ import { readResult, writeResult } from './result.ts';
 
 const END = { phase: 'ended', outcome: 'failed', reason: 'OutputFailed', finishedAt: 1_700_000_000_000 } as const;
 
-test('a result is read as it was written', () => {
+test('result: it is parsed as it was written', () => {
   const manifest = 'a'.repeat(64);
   const result = {
     ...END,
@@ -20,7 +20,7 @@ test('a result is read as it was written', () => {
   assert.deepEqual(readResult(writeResult({ ...END, message: 'm' })), { ...END, message: 'm' });
 });
 
-test('whatever the sentences are, a result is one that Kubernetes keeps, and is read again', () => {
+test('result: any message fits into a termination message and is parsed again', () => {
   const words = string({ unit: 'binary', maxLength: 1500 });
   const check = (message: string, notices: string[]) => {
     const written = writeResult({ ...END, message, notices });
@@ -33,7 +33,7 @@ test('whatever the sentences are, a result is one that Kubernetes keeps, and is 
   check('"'.repeat(5000), ['\\'.repeat(5000), '…'.repeat(5000)]);
 });
 
-test('last words that are none are not a result', () => {
+test('result: another termination message is not a result', () => {
   for (const words of ['', 'Error: out of memory', '{}', 'null', '{"phase":"ended"}'])
     assert.equal(readResult(words), undefined);
 });

@@ -21,7 +21,7 @@ const fromInputs = {
 const inputOf = (pod: PodUnderTest, name: string) => readFileSync(join(pod.parts.input, name));
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 
-test('an object becomes the input, which any user may read and change', async (t) => {
+test('stage-in: an object becomes the input, readable and writable for every user', async (t) => {
   const { store, access } = await embeddedStore(t);
   const bytes = Buffer.alloc(300_000, 'x');
   await store.putObject({ bucket: 'inputs', key: 'dir/a.png' }, bytes);
@@ -33,14 +33,14 @@ test('an object becomes the input, which any user may read and change', async (t
   assert.deepEqual([input, output, marks, said, own].map(modeOf), [0o777, 0o777, 0o777, 0o755, 0o700]);
 });
 
-test('bytes become the input', async (t) => {
+test('stage-in: bytes become the input', async (t) => {
   const pod = new PodUnderTest(t, { input: { kind: 'bytes', name: 'event-file-1' } });
   pod.give({}, Buffer.from([0, 255, 10]));
   assert.equal(await stageIn(pod.layout), 0);
   assert.deepEqual(inputOf(pod, 'event-file-1'), Buffer.from([0, 255, 10]));
 });
 
-test('what a URL gives becomes the input', async (t) => {
+test('stage-in: the content of a URL becomes the input', async (t) => {
   const { store, access } = await embeddedStore(t);
   await store.putObject({ bucket: 'inputs', key: 'shelved' }, Buffer.from('large'));
   const url = store.presign(
@@ -53,7 +53,7 @@ test('what a URL gives becomes the input', async (t) => {
   assert.equal(inputOf(pod, 'event').toString(), 'large');
 });
 
-test('without an input there is none, and started again it does the same', async (t) => {
+test('stage-in: without an input there is no file, and a restart changes nothing', async (t) => {
   const pod = new PodUnderTest(t);
   assert.equal(await stageIn(pod.layout), 0);
   assert.equal(await stageIn(pod.layout), 0);
@@ -72,12 +72,12 @@ const failures: readonly { name: string; message: RegExp; pod: (t: TestContext) 
     pod: async (t) => new PodUnderTest(t, { input: fromInputs }),
   },
   {
-    name: 'a store that nobody has put there',
+    name: 'a store that does not exist',
     message: /nothing listens there/,
     pod: async (t) => new PodUnderTest(t, { input: fromInputs }, storeFields(s3Access(9))),
   },
   {
-    name: 'a URL that gives nothing',
+    name: 'a URL without content',
     message: /the input could not be fetched: it does not exist/,
     pod: async (t) => {
       const { store, access } = await embeddedStore(t);
@@ -89,7 +89,7 @@ const failures: readonly { name: string; message: RegExp; pod: (t: TestContext) 
 ];
 
 for (const { name, message, pod: make } of failures) {
-  test(`of ${name} the last words tell`, async (t) => {
+  test(`stage-in: the termination message reports ${name}`, async (t) => {
     const pod = await make(t);
     assert.equal(await stageIn(pod.layout), 1);
     const result = pod.result();
@@ -99,7 +99,7 @@ for (const { name, message, pod: make } of failures) {
   });
 }
 
-test('orders that make no sense are told, and nothing is shown of the keys', async (t) => {
+test('stage-in: invalid orders are reported without quoting keys', async (t) => {
   const pod = new PodUnderTest(t, { input: fromInputs });
   writeFileSync(join(pod.layout.orders, ORDER_FILES.stores), '{"stores":{"minio.default":{"secretKey":"hush"}}}');
   assert.equal(await stageIn(pod.layout), 1);
@@ -114,7 +114,7 @@ test('orders that make no sense are told, and nothing is shown of the keys', asy
   assert.match(pod.result()?.message ?? '', /input is not/);
 });
 
-test('keys that have expired are waited for', async (t) => {
+test('stage-in: it waits for renewed keys if they have expired', async (t) => {
   const gate = await gatedStore(t);
   await gate.store.putObject({ bucket: 'inputs', key: 'dir/a.png' }, Buffer.from('x'));
   const old = storeFields({ ...gate.access, accessKey: new Secret('a-key-that-nobody-knows') });
@@ -126,7 +126,7 @@ test('keys that have expired are waited for', async (t) => {
   assert.equal(inputOf(pod, 'a.png').toString(), 'x');
 });
 
-test('keys that nobody renews are not waited for longer than the orders say', async (t) => {
+test('stage-in: it waits for renewed keys no longer than the orders allow', async (t) => {
   const { access } = await embeddedStore(t);
   const old = storeFields({ ...access, accessKey: new Secret('a-key-that-nobody-knows') });
   const pod = new PodUnderTest(t, { input: fromInputs, keyPatience: 20 }, old);
@@ -134,7 +134,7 @@ test('keys that nobody renews are not waited for longer than the orders say', as
   assert.match(pod.result()?.message ?? '', /the store does not know the access key/);
 });
 
-test('a URL that is refused is asked for again when there is another', async (t) => {
+test('stage-in: a rejected URL is retried when there is a new one', async (t) => {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url ?? '');

@@ -24,7 +24,7 @@ const contentOf = async (store: Store, key: string) =>
 
 const notedIn = (pod: PodUnderTest) => readFileSync(pod.parts.uploaded, 'utf8').match(/,"[0-9a-f]+"\]$/gm)?.length ?? 0;
 
-test('what the script left is uploaded, and the result tells of it', async (t) => {
+test('stage-out: the output is uploaded, and the result reports it', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
   // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
@@ -39,7 +39,7 @@ test('what the script left is uploaded, and the result tells of it', async (t) =
   assert.equal(readManifest(list).length, 2);
 });
 
-test('of a script that left nothing the list is empty', async (t) => {
+test('stage-out: the manifest of a script without output is empty', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
   const { result } = await pod.run('exit 0');
@@ -47,7 +47,7 @@ test('of a script that left nothing the list is empty', async (t) => {
   assert.deepEqual(readManifest(await contentOf(store, manifest.key)), []);
 });
 
-test('a script that failed has uploaded nothing', async (t) => {
+test('stage-out: nothing is uploaded for a failed script', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest, answer: true }, storeFields(access));
   const { code, result } = await pod.run(`${X}; exit 3`);
@@ -57,7 +57,7 @@ test('a script that failed has uploaded nothing', async (t) => {
   assert.deepEqual(keysIn(store), []);
 });
 
-test('a script whose container was killed has uploaded nothing, and left no exit code', async (t) => {
+test('stage-out: nothing is uploaded if the container was killed without an exit code', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
@@ -72,7 +72,7 @@ test('a script whose container was killed has uploaded nothing, and left no exit
   assert.deepEqual(keysIn(store), []);
 });
 
-test('a script that was stopped has uploaded nothing, whatever its exit code is', async (t) => {
+test('stage-out: nothing is uploaded for a stopped script, whatever its exit code', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
@@ -87,7 +87,7 @@ test('a script that was stopped has uploaded nothing, whatever its exit code is'
   assert.deepEqual(keysIn(store), []);
 });
 
-test('a pod that ends before its script began says so', async (t) => {
+test('stage-out: a pod that ends before its script started reports it', async (t) => {
   const pod = new PodUnderTest(t);
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -96,7 +96,7 @@ test('a pod that ends before its script began says so', async (t) => {
   assert.deepEqual([pod.result()?.reason, pod.result()?.startedAt], ['Lost', undefined]);
 });
 
-test('killed in the middle of an upload and started again, it uploads the rest and nothing twice', async (t) => {
+test('stage-out: killed during an upload and restarted, it uploads the rest and nothing twice', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(gate.access));
   await stageIn(pod.layout);
@@ -127,7 +127,7 @@ test('killed in the middle of an upload and started again, it uploads the rest a
   );
 });
 
-test('it goes when the container of the script does, and not before', async (t) => {
+test('stage-out: it ends with the container of the script, not before', async (t) => {
   const { access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
@@ -140,7 +140,7 @@ test('it goes when the container of the script does, and not before', async (t) 
   assert.equal(pod.result()?.outcome, 'succeeded');
 });
 
-test('the container of a script that succeeded says that it goes', async (t) => {
+test('wrapper: the container of a successful script writes the marker that it ends', async (t) => {
   const pod = new PodUnderTest(t);
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -148,7 +148,7 @@ test('the container of a script that succeeded says that it goes', async (t) => 
   assert.equal(await beside.ended, 0);
 });
 
-test('killed when it was done and started again, it says the same again and does nothing', async (t) => {
+test('stage-out: killed after its end and restarted, it reports the same result and does nothing', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
@@ -177,7 +177,7 @@ async function issued({ store, access }: GatedStore) {
   return { id, accessKey, stores: storeFields({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
 }
 
-test('keys that expire in the middle are waited for, and what has arrived is not uploaded again', async (t) => {
+test('stage-out: it waits for renewed keys during an upload, and does not repeat uploaded files', async (t) => {
   const gate = await gatedStore(t);
   const { store } = gate;
   const [old, fresh] = [await issued(gate), await issued(gate)];
@@ -203,7 +203,7 @@ test('keys that expire in the middle are waited for, and what has arrived is not
   );
 });
 
-test('each file goes with the keys that are there when it begins', async (t) => {
+test('stage-out: each file is uploaded with the keys that are current when its upload starts', async (t) => {
   const gate = await gatedStore(t);
   const [old, fresh] = [await issued(gate), await issued(gate)];
   const pod = new PodUnderTest(t, { outputs, manifest }, old.stores);
@@ -229,7 +229,7 @@ test('each file goes with the keys that are there when it begins', async (t) => 
   }
 });
 
-test('keys that are not there yet are waited for, and nothing is lost', async (t) => {
+test('stage-out: it waits for keys that do not exist yet, and nothing is lost', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs });
   await stageIn(pod.layout);
@@ -244,7 +244,7 @@ test('keys that are not there yet are waited for, and nothing is lost', async (t
   assert.deepEqual(keysIn(store), ['allowed/x']);
 });
 
-test('a store that is away is tried again for as long as there is patience', async (t) => {
+test('retry: an unreachable store is retried until the patience of the orders ends', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs, patience: 60_000 }, storeFields(gate.access));
   let refused = 0;
@@ -255,7 +255,7 @@ test('a store that is away is tried again for as long as there is patience', asy
   assert.ok(result.notices?.some((notice) => notice.includes('not delivered yet')));
 });
 
-test('without patience the first refusal is the end of it, and its message names the file', async (t) => {
+test('retry: without patience the first failure is final, and its message names the file', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   gate.judge = () => 404;
@@ -265,7 +265,7 @@ test('without patience the first refusal is the end of it, and its message names
   assert.match(result?.message ?? '', /the output "x" could not be written to minio\.default, bucket "outputs"/);
 });
 
-test('who is stopped has no patience left', async (t) => {
+test('retry: a stopped attempt is not retried', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs, patience: 3_600_000 }, storeFields(gate.access));
   gate.judge = () => 404;
@@ -279,7 +279,7 @@ test('who is stopped has no patience left', async (t) => {
   assert.equal(pod.result()?.reason, 'OutputFailed');
 });
 
-test('told to go in the middle of an upload, it stops, says so and goes', async (t) => {
+test('stage-out: a signal during an upload stops it, and the result reports it', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   gate.judge = () => new Promise(() => undefined);
@@ -301,7 +301,7 @@ for (const { what, script, check } of [
     check: (answer: Buffer) => assert.equal(answer.toString('latin1', 0, 2), 'PK'),
   },
 ]) {
-  test(`the answer is ${what}, where the URL leads that is good by then`, async (t) => {
+  test(`answer: it is ${what}, uploaded to the current URL`, async (t) => {
     const { store, access } = await embeddedStore(t);
     const at = { bucket: 'outputs', key: '.shelf/answer' };
     const url = (expires: number) => new Secret(store.presign('PUT', at, { expires, endpoint: access.endpoint ?? '' }));
@@ -323,13 +323,13 @@ for (const { what, script, check } of [
   });
 }
 
-test('without files there is no answer but what was printed', async (t) => {
+test('answer: without output files nothing is uploaded', async (t) => {
   const pod = new PodUnderTest(t, { answer: true });
   const { result } = await pod.run('echo hello');
   assert.deepEqual([result?.outcome, result?.answered], ['succeeded', undefined]);
 });
 
-test('whoever probes it hears when the script has ended', async (t) => {
+test('probe: it reports when the script has ended', async (t) => {
   const port = await freePort();
   const pod = new PodUnderTest(t, { port });
   await stageIn(pod.layout);

@@ -22,7 +22,7 @@ const wakesAt = (pod: WarmPodUnderTest) => eventually(() => assert.ok(existsSync
 for (const shell of SHELLS) {
   const by = `by ${shell.join(' ')}`;
 
-  test(`a pod that waits runs its script when its orders come, ${by}`, async (t) => {
+  test(`warm pod: it runs its script when its orders arrive, ${by}`, async (t) => {
     const pod = new WarmPodUnderTest(t);
     const beside = pod.beside();
     await eventually(() => assert.ok(pod.isUp));
@@ -44,7 +44,7 @@ for (const shell of SHELLS) {
     assert.equal(existsSync(pod.parts.wake), false);
   });
 
-  test(`a pod that is not needed goes when it is told to, and has run nothing, ${by}`, async (t) => {
+  test(`warm pod: without orders it ends on TERM and runs nothing, ${by}`, async (t) => {
     const pod = new WarmPodUnderTest(t);
     const beside = pod.beside();
     await eventually(() => assert.ok(pod.isUp));
@@ -57,7 +57,7 @@ for (const shell of SHELLS) {
     assert.equal(await beside.ended, 0);
   });
 
-  test(`a pod that is told to go while it begins to wait goes, ${by}`, async (t) => {
+  test(`warm pod: it ends on a TERM that arrives while it starts to wait, ${by}`, async (t) => {
     for (const microseconds of MOMENTS) {
       t.signal.throwIfAborted();
       const pod = new WarmPodUnderTest(t);
@@ -71,7 +71,7 @@ for (const shell of SHELLS) {
   });
 }
 
-test('the script and what is beside it are different users', { skip: asRoot }, async (t) => {
+test('warm pod: the script and our program run as different users', { skip: asRoot }, async (t) => {
   const pod = new WarmPodUnderTest(t);
   for (const path of [pod.layout.shared, pod.layout.given, pod.layout.termination]) chownSync(path, OURS, OURS);
   const beside = pod.beside(OURS);
@@ -86,7 +86,7 @@ test('the script and what is beside it are different users', { skip: asRoot }, a
   await end(beside);
 });
 
-test('one that is started again takes a directory as it is that the script has made its own', {
+test('warm pod: a restarted program accepts a directory that the script owns', {
   skip: asRoot,
 }, async (t) => {
   const pod = new WarmPodUnderTest(t);
@@ -105,7 +105,7 @@ test('one that is started again takes a directory as it is that the script has m
   assert.equal(pod.result()?.outcome, 'succeeded');
 });
 
-test('an input that cannot be had is told, and nothing is begun', async (t) => {
+test('warm pod: a failed input is reported, and the script does not start', async (t) => {
   const pod = new WarmPodUnderTest(t);
   const beside = pod.beside();
   await eventually(() => assert.ok(pod.isUp));
@@ -119,7 +119,7 @@ test('an input that cannot be had is told, and nothing is begun', async (t) => {
   assert.match(message, /the input could not be fetched/);
 });
 
-test('one that is killed at any moment goes on when it is started again, and the script runs once', async (t) => {
+test('warm pod: killed at any moment and restarted, it continues, and the script runs once', async (t) => {
   const pod = new WarmPodUnderTest(t);
   const script = 'echo ran; while [ ! -e "$TMP_OUTPUT_DIR/end" ]; do sleep 0.05; done';
   const first = pod.beside();
@@ -144,7 +144,7 @@ test('one that is killed at any moment goes on when it is started again, and the
   assert.equal(pod.result()?.outcome, 'succeeded');
 });
 
-test('what is in the place of the pipe is left alone', async (t) => {
+test('warm pod: a file in place of the pipe is left unchanged', async (t) => {
   const pod = new WarmPodUnderTest(t);
   const beside = pod.beside();
   await eventually(() => assert.ok(pod.isUp));
@@ -158,7 +158,7 @@ test('what is in the place of the pipe is left alone', async (t) => {
   await end(beside);
 });
 
-test('the kubelet is told that it is up, that the script has begun, and that it has ended', async () => {
+test('probe: the kubelet sees that the pod is up, that the script has started, and that it has ended', async () => {
   using probe = new StageProbe();
   const failed = Promise.withResolvers<never>();
   const port = await freePort();

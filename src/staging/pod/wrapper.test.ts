@@ -13,7 +13,7 @@ const exitOf = (pod: PodUnderTest) => readFileSync(pod.parts.exit, 'utf8');
 for (const shell of SHELLS) {
   const by = `by ${shell.join(' ')}`;
 
-  test(`the exit code of a script that failed is left, and is that of its container, ${by}`, async (t) => {
+  test(`wrapper: the exit code of a failed script is written and is that of the container, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     const program = pod.wrapped('echo out; echo err >&2; echo out; exit 7', { shell, moments: 1 });
@@ -23,7 +23,7 @@ for (const shell of SHELLS) {
     assert.equal(existsSync(pod.parts.stop), false);
   });
 
-  test(`a container whose script succeeded stays until everything is delivered, ${by}`, async (t) => {
+  test(`wrapper: the container of a successful script runs until the output is delivered, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     const program = pod.wrapped('exit 0', { shell });
@@ -33,7 +33,7 @@ for (const shell of SHELLS) {
     assert.equal(await program.ended, 0);
   });
 
-  test(`a script hears that it is to go, and what it says then is marked, ${by}`, async (t) => {
+  test(`wrapper: the script gets TERM, and its end is marked as stopped, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     const program = pod.wrapped(`trap 'echo bye; exit 5' TERM; echo x >"$MARKS/begun"; while :; do sleep 0.05; done`, {
@@ -46,7 +46,7 @@ for (const shell of SHELLS) {
     assert.deepEqual([exitOf(pod), existsSync(pod.parts.stop)], ['5\n', true]);
   });
 
-  test(`one that goes with exit code 0 when it is told to is not waited for, ${by}`, async (t) => {
+  test(`wrapper: it does not wait for a script that exits with 0 after TERM, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     const program = pod.wrapped(`trap 'exit 0' TERM; echo x >"$MARKS/begun"; while :; do sleep 0.05; done`, { shell });
@@ -56,7 +56,7 @@ for (const shell of SHELLS) {
     assert.deepEqual([exitOf(pod), existsSync(pod.parts.stop)], ['0\n', true]);
   });
 
-  test(`whoever is told to go while its script begins goes, ${by}`, async (t) => {
+  test(`wrapper: it ends on a TERM that arrives while the script starts, ${by}`, async (t) => {
     for (const microseconds of MOMENTS) {
       t.signal.throwIfAborted();
       const pod = new PodUnderTest(t);
@@ -69,7 +69,7 @@ for (const shell of SHELLS) {
     }
   });
 
-  test(`a mark that cannot be left does not change how a script ended, ${by}`, async (t) => {
+  test(`wrapper: a marker that cannot be written does not change the exit code, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     mkdirSync(pod.parts.start);
@@ -79,7 +79,7 @@ for (const shell of SHELLS) {
     assert.equal(pod.result()?.outcome, 'succeeded');
   });
 
-  test(`a script that a signal ended has the exit code of a shell, ${by}`, async (t) => {
+  test(`wrapper: a script that a signal ended has the exit code of a shell, ${by}`, async (t) => {
     const pod = new PodUnderTest(t);
     await stageIn(pod.layout);
     assert.equal(await pod.wrapped('kill -KILL $$', { shell, moments: 1 }).ended, 137);
@@ -91,7 +91,7 @@ for (const shell of SHELLS) {
     { what: 'a pipe', plant: 'mkfifo "$MARKS/exit"' },
     { what: 'a directory', plant: 'mkdir -p "$MARKS/exit/deep"' },
   ]) {
-    test(`${what} in the place of the exit code gives way to it, ${by}`, async (t) => {
+    test(`wrapper: ${what} in place of the exit code is replaced, ${by}`, async (t) => {
       const pod = new PodUnderTest(t);
       await stageIn(pod.layout);
       assert.equal(await pod.wrapped(`${plant} && exit 9`, { shell, moments: 1 }).ended, 9);
@@ -99,7 +99,7 @@ for (const shell of SHELLS) {
     });
   }
 
-  test(`whoever uploads may read what the script left, whoever it was and however it hid it, ${by}`, {
+  test(`wrapper: the output is readable for the uploading user, whatever its owner and modes, ${by}`, {
     skip: asRoot,
   }, async (t) => {
     const pod = new PodUnderTest(t);
@@ -114,7 +114,7 @@ for (const shell of SHELLS) {
   });
 }
 
-test('while it is uploaded, a container that is to go stays for some moments and no longer', async (t) => {
+test('wrapper: after TERM during an upload it waits only briefly', async (t) => {
   const pod = new PodUnderTest(t);
   await stageIn(pod.layout);
   const program = pod.wrapped('exit 0', { moments: 3 });
@@ -125,7 +125,7 @@ test('while it is uploaded, a container that is to go stays for some moments and
   assert.equal(await program.ended, 0);
 });
 
-test('a link for the output directory of a script changes nothing of what is not its own', async (t) => {
+test('wrapper: a link in the output directory does not change files outside of it', async (t) => {
   const pod = new PodUnderTest(t);
   await stageIn(pod.layout);
   mkdirSync(join(pod.layout.shared, 'private'), { mode: 0o700 });

@@ -14,7 +14,7 @@ function probe(t: Pick<TestContext, 'after'>) {
   return made;
 }
 
-test('an object that the keys reach is readable; one that is not there, or not theirs, is not, and it is said why', async (t) => {
+test('object probe: it reports whether the keys can read an object, and why not', async (t) => {
   const { store, access } = await embeddedStore(t);
   await store.putObject({ bucket: 'inputs', key: 'a/photo.jpg' }, Buffer.from('x'));
   const { unreadable, unreachable } = probe(t);
@@ -27,18 +27,18 @@ test('an object that the keys reach is readable; one that is not there, or not t
   assert.match((await unreachable({ bucket: 'inputs', key: 'a/none' }, stranger, never)) ?? '', /denied|wrong/);
 });
 
-test('an address that only users vouch for is not dialled when it is not public', async (t) => {
+test('object probe: an address of a user that is not public is rejected', async (t) => {
   const { access } = await embeddedStore(t);
   const problem = await probe(t).unreadable({ bucket: 'inputs', key: 'x' }, { ...access, guarded: true }, never);
   assert.match(problem ?? '', /OSCAR_PEER_NETWORKS/);
 });
 
-test('what is no address is said to be none', async (t) => {
+test('object probe: an invalid address is reported', async (t) => {
   const nowhere = s3Access(1, { endpoint: 'nonsense' });
   assert.match((await probe(t).unreadable({ bucket: 'b', key: 'k' }, nowhere, never)) ?? '', /not an address/);
 });
 
-test('a store that says nothing is given up when the time is over', async (t) => {
+test('object probe: a silent store is given up at the deadline', async (t) => {
   const server = createServer((socket) => t.after(() => socket.destroy()));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -8,7 +8,7 @@ import { openOutput } from './remote-store.ts';
 
 const changed = { message: 'the file changed after it was listed' };
 
-test('a file is opened, also when the directory itself is reached through a link', async (t) => {
+test('output file: it is opened, also through a link to the directory', async (t) => {
   const directory = scratch(t);
   mkdirSync(join(directory, 'real/sub'), { recursive: true });
   writeFileSync(join(directory, 'real/sub/a'), 'abc');
@@ -18,13 +18,13 @@ test('a file is opened, also when the directory itself is reached through a link
   assert.deepEqual([file.bytes, await read(), await read()], [3, 'abc', 'abc']);
 });
 
-test('a link that took the place of a file is not followed', async (t) => {
+test('output file: a link in place of a file is not followed', async (t) => {
   const directory = scratch(t);
   symlinkSync('/etc/hostname', join(directory, 'a'));
   await assert.rejects(openOutput(directory, 'a'), changed);
 });
 
-test('a link that took the place of a folder is not followed', async (t) => {
+test('output file: a link in place of a folder is not followed', async (t) => {
   const directory = scratch(t);
   mkdirSync(join(directory, 'outputs/sub'), { recursive: true });
   mkdirSync(join(directory, 'elsewhere'));
@@ -34,13 +34,13 @@ test('a link that took the place of a folder is not followed', async (t) => {
   await assert.rejects(openOutput(join(directory, 'outputs'), 'sub/a'), changed);
 });
 
-test('a pipe that took the place of a file keeps nobody waiting', async (t) => {
+test('output file: a pipe in place of a file does not block', async (t) => {
   const directory = scratch(t);
   assert.equal(spawnSync('sh', ['-c', 'mkfifo "$0"', join(directory, 'a')]).status, 0);
   await assert.rejects(openOutput(directory, 'a'), changed);
 });
 
-test('a file that became shorter is not taken for the whole one, and what was added is left out', async (t) => {
+test('output file: a truncated file is an error, and appended bytes are ignored', async (t) => {
   const directory = scratch(t);
   const path = join(directory, 'a');
   writeFileSync(path, 'abc');

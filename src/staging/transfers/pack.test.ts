@@ -16,7 +16,7 @@ function directories(t: Pick<TestContext, 'after'>) {
 
 const decoded = (path: string) => Buffer.from(readFileSync(path, 'latin1'), 'base64');
 
-test('without a file there is nothing to pack', async (t) => {
+test('answer: without files there is none', async (t) => {
   const { outputs, to } = directories(t);
   mkdirSync(join(outputs, 'empty'));
   symlinkSync('/etc/hostname', join(outputs, 'link'));
@@ -24,7 +24,7 @@ test('without a file there is nothing to pack', async (t) => {
   assert.equal(existsSync(to), false);
 });
 
-test('one file is its base64, whatever its length', async (t) => {
+test('answer: one file of any length is its base64', async (t) => {
   const { outputs, to } = directories(t);
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 70_000, size: 'max' }), async (bytes) => {
@@ -35,7 +35,7 @@ test('one file is its base64, whatever its length', async (t) => {
   );
 });
 
-test('several files are the base64 of a zip archive with their relative names', async (t) => {
+test('answer: several files are the base64 of a zip archive with relative names', async (t) => {
   const { outputs, to } = directories(t);
   const large = randomBytes(3_000_000);
   mkdirSync(join(outputs, 'sub/deep'), { recursive: true });
@@ -72,7 +72,7 @@ function unzip(archive: Buffer): Map<string, Buffer> {
   return entries;
 }
 
-test('an answer that cannot be written is said to be so, and nothing is left behind', async (t) => {
+test('answer: a failed write is reported, and nothing is left behind', async (t) => {
   const { outputs, to } = directories(t);
   writeFileSync(join(outputs, 'a'), 'x');
   mkdirSync(to);

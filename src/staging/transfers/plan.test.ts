@@ -17,7 +17,7 @@ const output = (given: Partial<StageOut> = {}): StageOut => ({
   ...given,
 });
 
-test('regular files are found by name with their size, and everything else is noted and left alone', async (t) => {
+test('upload plan: regular files are listed with their size, everything else is noted and skipped', async (t) => {
   const directory = scratch(t);
   const outside = scratch(t);
   writeFileSync(join(outside, 'secret'), 'secret');
@@ -53,7 +53,7 @@ test('regular files are found by name with their size, and everything else is no
   ]);
 });
 
-test('a directory that is not there is a failure, not an empty one', async (t) => {
+test('upload plan: a missing directory is an error', async (t) => {
   await assert.rejects(plan(join(scratch(t), 'gone'), [output()]), {
     code: 'output-failed',
     message: /^the output directory could not be read: ENOENT/,

@@ -64,19 +64,19 @@ const short: Answer = (response) => {
   response.write('who', () => response.socket?.destroy());
 };
 
-test('a store that is busy for a moment is asked again', async (t) => {
+test('S3: a busy store is retried', async (t) => {
   const { fetch, requests, target } = await faulty(t, busy, whole);
   await fetch();
   assert.deepEqual([readFileSync(target, 'utf8'), requests()], ['whole', 2]);
 });
 
-test('a body that breaks off is asked for again from its beginning', async (t) => {
+test('S3: an incomplete download is retried from the beginning', async (t) => {
   const { fetch, requests, target } = await faulty(t, short, reset, whole);
   await fetch();
   assert.deepEqual([readFileSync(target, 'utf8'), requests()], ['whole', 3]);
 });
 
-test('a body that always breaks off is given up', async (t) => {
+test('S3: a download that always breaks is given up', async (t) => {
   const { fetch, requests } = await faulty(t, short);
   await assert.rejects(fetch(), {
     code: 'input-failed',
@@ -86,18 +86,18 @@ test('a body that always breaks off is given up', async (t) => {
   assert.equal(requests(), 4);
 });
 
-test('an upload begins anew with its whole body', async (t) => {
+test('S3: a retried upload sends the whole body again', async (t) => {
   const { upload, bodies } = await faulty(t, reset, busy, (response) => response.end());
   await upload('content');
   assert.deepEqual(bodies, ['content', 'content', 'content']);
 });
 
-test('what a store answers is named, never quoted', async (t) => {
+test('S3: error codes are shown, messages of the store are not', async (t) => {
   const { upload } = await faulty(t, busy);
   await assert.rejects(upload('content'), { message: /bucket "outputs": the store answered 503 \(SlowDown\)$/ });
 });
 
-test('something that is no store is said to be none', async (t) => {
+test('S3: a server that is not a store is reported', async (t) => {
   const { upload } = await faulty(t, (response) => {
     response.writeHead(418, { 'content-type': 'text/html' });
     response.end('<p>a page');
@@ -109,7 +109,7 @@ test('something that is no store is said to be none', async (t) => {
   });
 });
 
-test('a redirect is not followed', async (t) => {
+test('S3: redirects are not followed', async (t) => {
   const other = await faulty(t, whole);
   const { fetch } = await faulty(t, (response) => {
     response.writeHead(307, { location: `${other.access.endpoint}/inputs/a` });
@@ -119,7 +119,7 @@ test('a redirect is not followed', async (t) => {
   assert.equal(other.requests(), 0);
 });
 
-test('a part that fails is sent again alone', async (t) => {
+test('S3: a failed part is sent again alone', async (t) => {
   const bytes = Buffer.alloc(11 * 1024 * 1024, 'x');
   const parts: string[] = [];
   let failed = false;
@@ -144,7 +144,7 @@ test('a part that fails is sent again alone', async (t) => {
   assert.deepEqual(parts.toSorted(), ['1', '2', '2', '3']);
 });
 
-test('clients are kept for the same keys, forgotten after a while, and never many', (t) => {
+test('S3 clients: they are cached by keys, expire, and are limited', (t) => {
   const connections = new Connections([]);
   t.after(() => connections.close());
   let now = 0;

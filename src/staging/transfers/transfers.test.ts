@@ -57,7 +57,7 @@ const fetching = (access: S3Access, key: string, target: string, bucket = 'input
   to: target,
 });
 
-test('an object becomes a file, whatever its key is made of', async (t) => {
+test('fetch: an object with any key becomes a file', async (t) => {
   const { store, access } = await embeddedStore(t);
   const key = "sub dir/ä+%20?#&'*!().txt";
   await store.putObject({ bucket: 'inputs', key }, Buffer.from('hello'));
@@ -66,7 +66,7 @@ test('an object becomes a file, whatever its key is made of', async (t) => {
   assert.equal(readFileSync(target, 'utf8'), 'hello');
 });
 
-test('an empty object becomes an empty file, and an old file of that name is replaced', async (t) => {
+test('fetch: an empty object becomes an empty file, and replaces an old one', async (t) => {
   const { store, access } = await embeddedStore(t);
   await store.putObject({ bucket: 'inputs', key: 'a' }, Buffer.alloc(0));
   const target = join(scratch(t), 'input');
@@ -78,13 +78,13 @@ test('an empty object becomes an empty file, and an old file of that name is rep
 
 const reasons: { name: string; change: Partial<S3Access>; key?: string; bucket?: string; message: RegExp }[] = [
   {
-    name: 'an object that is not there',
+    name: 'a missing object',
     change: {},
     key: 'no/such.txt',
     message:
       /^the input "no\/such\.txt" could not be read from minio\.default, bucket "inputs": the object does not exist$/,
   },
-  { name: 'a bucket that is closed', change: {}, bucket: 'secrets', message: /bucket "secrets": access is denied$/ },
+  { name: 'a bucket without access', change: {}, bucket: 'secrets', message: /bucket "secrets": access is denied$/ },
   {
     name: 'unknown keys',
     change: { accessKey: new Secret('nobody') },
@@ -97,13 +97,13 @@ const reasons: { name: string; change: Partial<S3Access>; key?: string; bucket?:
     message: /: the address 127\.0\.0\.1 is not one that definitions may name: ask the operator to add its network/,
   },
   {
-    name: 'an address that is none',
+    name: 'an invalid address',
     change: { endpoint: 'minio' },
     message: /: "minio" is not an address of a store$/,
   },
 ];
 for (const { name, change, key = 'a.txt', bucket, message } of reasons) {
-  test(`the reason is said: ${name}`, async (t) => {
+  test(`fetch: the error describes ${name}`, async (t) => {
     const { store, access } = await embeddedStore(t);
     await store.createBucket({ name: 'secrets', owner: 'somebody' });
     await store.putObject({ bucket: 'inputs', key: 'a.txt' }, Buffer.from('x'));
@@ -114,7 +114,7 @@ for (const { name, change, key = 'a.txt', bucket, message } of reasons) {
   });
 }
 
-test('a guarded store in a network of the operator is reached', async (t) => {
+test('fetch: a guarded store in a network of the operator is reached', async (t) => {
   const { store, access } = await embeddedStore(t);
   await store.putObject({ bucket: 'inputs', key: 'a' }, Buffer.from('x'));
   const target = join(scratch(t), 'input');
@@ -122,7 +122,7 @@ test('a guarded store in a network of the operator is reached', async (t) => {
   assert.equal(readFileSync(target, 'utf8'), 'x');
 });
 
-test('files arrive in their folder with the mark of their attempt', async (t) => {
+test('upload: files get their attempt as metadata', async (t) => {
   const { store, access } = await embeddedStore(t);
   const directory = outputs(t, { 'a.txt': 'hello', 'sub/ä b.txt': 'deep', empty: '' });
   await uploadAll(transfers(t), directory, access);
@@ -137,7 +137,7 @@ test('files arrive in their folder with the mark of their attempt', async (t) =>
   );
 });
 
-test('a large file goes in parts and comes back the same', async (t) => {
+test('upload: a large file is uploaded in parts and downloaded unchanged', async (t) => {
   const { store, access } = await embeddedStore(t);
   const block = randomBytes(1024 * 1024);
   const directory = scratch(t);
@@ -153,7 +153,7 @@ test('a large file goes in parts and comes back the same', async (t) => {
   assert.ok(readFileSync(target).equals(readFileSync(join(directory, 'large'))));
 });
 
-test('the first failure names the file, the store and the reason, and stops the rest', async (t) => {
+test('upload: the first failure names file, store and reason, and stops the rest', async (t) => {
   const { store, access } = await embeddedStore(t);
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`${i}`.padStart(3, '0'), 'x']));
   const directory = outputs(t, { 'a/b.txt': 'x' });
@@ -172,7 +172,7 @@ test('the first failure names the file, the store and the reason, and stops the 
   assert.ok(store.listObjects('outputs', { limit: 100 }).objects.length < 99);
 });
 
-test('a store without keys is said to have none', async (t) => {
+test('upload: a store without keys is reported', async (t) => {
   const directory = outputs(t, { a: 'x' });
   const { files } = await transfers(t).plan(directory, [to('outputs')]);
   const order = { directory, files, stores: new Map(), attempt: 'a', resumed: false };
@@ -182,7 +182,7 @@ test('a store without keys is said to have none', async (t) => {
   );
 });
 
-test('a file that went away is a failure', async (t) => {
+test('upload: a missing file is an error', async (t) => {
   const { access } = await embeddedStore(t);
   const staging = transfers(t);
   const { files } = await staging.plan(outputs(t, { a: 'x' }), [to('outputs')]);
@@ -191,7 +191,7 @@ test('a file that went away is a failure', async (t) => {
   await assert.rejects(staging.upload({ ...order, stores }), /the output "a" could not be written .*: ENOENT/);
 });
 
-test('what the same attempt has uploaded already is left alone when it is resumed; what others have, is not', async (t) => {
+test('upload: a resumed upload skips files of the same attempt and overwrites others', async (t) => {
   const { store, access } = await embeddedStore(t);
   const staging = transfers(t);
   await uploadAll(staging, outputs(t, { a: 'first' }), access, { attempt: 'one' });
@@ -206,7 +206,7 @@ test('what the same attempt has uploaded already is left alone when it is resume
   assert.equal(await content('allowed/a'), 'second');
 });
 
-test('an upload is resumed with keys that may not look: everything is written', async (t) => {
+test('upload: resumed with keys that cannot read, it writes all files', async (t) => {
   const { store, access } = await embeddedStore(t);
   const policy = JSON.stringify({
     Version: '2012-10-17',
@@ -219,7 +219,7 @@ test('an upload is resumed with keys that may not look: everything is written', 
   assert.equal(store.statObject({ bucket: 'outputs', key: 'allowed/a' })?.size, 1);
 });
 
-test('only the object that was meant is fetched, where an eTag is given', async (t) => {
+test('fetch: with an eTag only that version is fetched', async (t) => {
   const { store, access } = await embeddedStore(t);
   const { eTag } = await store.putObject({ bucket: 'inputs', key: 'a' }, Buffer.from('first'));
   const target = join(scratch(t), 'input');
@@ -244,7 +244,7 @@ async function manifestAt(
   return { files, digest: hash('sha256', bytes) };
 }
 
-test('the manifest names what has arrived, small and large, and its digest is told', async (t) => {
+test('manifest: it lists all uploaded files, and its digest is returned', async (t) => {
   const { store, access } = await embeddedStore(t);
   const large = randomBytes(11 * 1024 * 1024);
   const directory = outputs(t, { 'b.txt': 'hello', 'a/ä b': '', large });
@@ -259,14 +259,14 @@ test('the manifest names what has arrived, small and large, and its digest is to
   assert.match(manifest.files[2]?.etag ?? '', /-3$/);
 });
 
-test('of no files there is a manifest too, and without being asked for it there is none', async (t) => {
+test('manifest: it is also written for no files, and only if the order asks for it', async (t) => {
   const { store, access } = await embeddedStore(t);
   const digest = await uploadAll(transfers(t), scratch(t), access, { manifest: 'allowed/manifest' });
   assert.deepEqual(await manifestAt(store, 'allowed/manifest'), { files: [], digest });
   assert.equal(await uploadAll(transfers(t), outputs(t, { a: 'x' }), access), undefined);
 });
 
-test('an upload that was cut off anywhere ends with the same manifest', async (t) => {
+test('manifest: an upload that was interrupted anywhere ends with the same manifest', async (t) => {
   const { store, access } = await embeddedStore(t);
   const staging = transfers(t);
   const directory = outputs(t, { a: 'x', b: 'y', large: randomBytes(6 * 1024 * 1024) });
@@ -279,7 +279,7 @@ test('an upload that was cut off anywhere ends with the same manifest', async (t
   }
 });
 
-test('a file that did not arrive, or a manifest that may not be written, leaves no manifest', async (t) => {
+test('manifest: there is none if a file or the manifest could not be written', async (t) => {
   const { store, access } = await embeddedStore(t);
   const directory = outputs(t, { a: 'x' });
   const given = { folder: 'forbidden', manifest: 'allowed/manifest' };
@@ -291,7 +291,7 @@ test('a file that did not arrive, or a manifest that may not be written, leaves 
   });
 });
 
-test('more files than a manifest takes are refused before any is uploaded', async (t) => {
+test('manifest: too many files are rejected before any upload', async (t) => {
   const { store, access } = await embeddedStore(t);
   const at = { store: 'minio.default', bucket: 'outputs', key: 'allowed/x' };
   const files = Array.from({ length: 100_001 }, (_, n) => ({ name: `${n}`, bytes: 1, to: at }));
@@ -304,7 +304,7 @@ test('more files than a manifest takes are refused before any is uploaded', asyn
   assert.deepEqual(store.listObjects('outputs', { limit: 1 }).objects, []);
 });
 
-test('a store that nobody runs is unreachable in words', async (t) => {
+test('fetch: the error says that a store is unreachable', async (t) => {
   const target = join(scratch(t), 'input');
   await assert.rejects(transfers(t).fetch(fetching(s3Access(1), 'a', target)), {
     message: /: "127\.0\.0\.1" cannot be reached: nothing listens there$/,

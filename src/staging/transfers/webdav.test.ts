@@ -39,7 +39,7 @@ function fetch(t: Context, access: WebdavAccess, key: string, to = join(scratch(
   return transfers(t).fetch({ from: { store: 'webdav.dcache', bucket: '', key }, access, to });
 }
 
-test('a file is read by its path', async (t) => {
+test('WebDAV: a file is read by its path', async (t) => {
   const { access, files } = await davServer(t);
   files.set('a dir/ä#?%.txt', Buffer.from('hello'));
   const to = join(scratch(t), 'input');
@@ -47,7 +47,7 @@ test('a file is read by its path', async (t) => {
   assert.equal(readFileSync(to, 'utf8'), 'hello');
 });
 
-test('files are written, and the collections that are missing are made once', async (t) => {
+test('WebDAV: files are written, and missing collections are created once', async (t) => {
   const { access, files, requests } = await davServer(t);
   const large = randomBytes(3_000_000);
   await upload(t, access, { 'a.txt': 'hello', empty: '', 'sub/large': large });
@@ -60,7 +60,7 @@ test('files are written, and the collections that are missing are made once', as
   assert.equal(requests.filter((each) => each === 'MKCOL Users').length, 1);
 });
 
-test('what is resumed is written again, since nobody can say who wrote it', async (t) => {
+test('WebDAV: a resumed upload writes all files again, because attempts are not stored', async (t) => {
   const { access, files } = await davServer(t);
   await upload(t, access, { a: 'first' });
   await upload(t, access, { a: 'second' }, true);
@@ -69,12 +69,12 @@ test('what is resumed is written again, since nobody can say who wrote it', asyn
 
 const redirect = { status: 302, headers: { location: 'https://localhost:1/elsewhere' } };
 const reasons: { name: string; status: number; headers?: Record<string, string>; message: RegExp }[] = [
-  { name: 'a file that is not there', status: 404, message: /from webdav\.dcache: it does not exist$/ },
-  { name: 'a closed door', status: 403, message: /: access is denied$/ },
+  { name: 'a missing file', status: 404, message: /from webdav\.dcache: it does not exist$/ },
+  { name: 'missing rights', status: 403, message: /: access is denied$/ },
   { name: 'a redirect, which is not followed', ...redirect, message: /a redirect, and those are not followed$/ },
 ];
 for (const { name, status, headers = {}, message } of reasons) {
-  test(`the reason is said: ${name}`, async (t) => {
+  test(`WebDAV: the error describes ${name}`, async (t) => {
     const { access, requests } = await davServer(t, () => (_request, response) => {
       response.writeHead(status, headers).end();
     });
@@ -83,7 +83,7 @@ for (const { name, status, headers = {}, message } of reasons) {
   });
 }
 
-test('the reason is said: a wrong password', async (t) => {
+test('WebDAV: the error describes a wrong password', async (t) => {
   const { access } = await davServer(t);
   const wrong = { ...access, password: new Secret('wrong') };
   await assert.rejects(fetch(t, wrong, 'a'), { message: /: the name or the password is wrong$/ });
@@ -93,14 +93,14 @@ test('the reason is said: a wrong password', async (t) => {
   });
 });
 
-test('an answer that comes before everything is sent counts, and the file is let go of', async (t) => {
+test('WebDAV: an early response ends the upload and closes the file', async (t) => {
   const { access } = await davServer(t, (each) =>
     each.startsWith('PUT') ? (_request, response) => response.writeHead(507).end() : undefined,
   );
   await assert.rejects(upload(t, access, { a: randomBytes(20_000_000) }), { message: /: the store is full$/ });
 });
 
-test('a connection that is cut is tried again from the beginning, both ways', async (t) => {
+test('WebDAV: broken uploads and downloads are retried from the beginning', async (t) => {
   const cut = new Set<string>();
   const { access, files } = await davServer(t, (each) => {
     if (each.startsWith('MKCOL') || cut.has(each)) return undefined;
@@ -118,7 +118,7 @@ test('a connection that is cut is tried again from the beginning, both ways', as
   assert.ok(readFileSync(to).equals(large));
 });
 
-test('a certificate that nobody vouches for ends it', async (t) => {
+test('WebDAV: an untrusted certificate is rejected', async (t) => {
   const { access, requests } = await davServer(t);
   setDefaultCACertificates(trusted);
   t.after(() => setDefaultCACertificates([...trusted, TEST_CERTIFICATE]));
@@ -126,7 +126,7 @@ test('a certificate that nobody vouches for ends it', async (t) => {
   assert.deepEqual(requests, []);
 });
 
-test('a guarded store on this machine is refused, and so is a host that is none', async (t) => {
+test('WebDAV: a guarded store on this machine and an invalid host are rejected', async (t) => {
   const { access } = await davServer(t);
   await assert.rejects(fetch(t, { ...access, guarded: true }, 'a'), {
     message: /"localhost" is not one that definitions/,

@@ -52,7 +52,7 @@ async function uploading(staging: ReturnType<typeof pool>, directory: string, ac
   return { directory, files, stores, attempt: 'attempt-1', resumed: false };
 }
 
-test('everything that staging does is done by workers, many orders at once', async (t) => {
+test('workers: they do all staging, many orders at once', async (t) => {
   const { store, access } = await embeddedStore(t);
   const staging = pool(t);
   const directory = scratch(t);
@@ -71,7 +71,7 @@ test('everything that staging does is done by workers, many orders at once', asy
   assert.equal(await staging.pack(scratch(t), join(directory, 'nothing')), false);
 });
 
-test('a failure arrives with its code and its sentence', async (t) => {
+test('workers: a failure arrives with code and message', async (t) => {
   const { access } = await embeddedStore(t);
   await assert.rejects(pool(t).fetch(fetching(access, 'a', join(scratch(t), 'input'))), {
     name: 'StagingError',
@@ -80,7 +80,7 @@ test('a failure arrives with its code and its sentence', async (t) => {
   });
 });
 
-test('there is no worker before the first order', { skip: linux }, async (t) => {
+test('workers: none is started before the first order', { skip: linux }, async (t) => {
   const staging = pool(t);
   assert.deepEqual(workers(), []);
   await staging.pack(scratch(t), join(scratch(t), 'answer'));
@@ -89,7 +89,7 @@ test('there is no worker before the first order', { skip: linux }, async (t) => 
   assert.deepEqual(workers(), []);
 });
 
-test('no key is seen in the arguments or the environment of a worker, nor anything of ours', {
+test('workers: arguments and environment have no keys and no settings of the manager', {
   skip: linux,
 }, async (t) => {
   const { store, access } = await embeddedStore(t);
@@ -132,7 +132,7 @@ async function stalling(t: Context, real: S3Access) {
   return { access: { ...real, endpoint: `http://127.0.0.1:${port}` }, stalled: stalled.promise, requests: () => count };
 }
 
-test('an order of a worker that is killed is done by another one', { skip: linux }, async (t) => {
+test('workers: another worker repeats the order of a killed one', { skip: linux }, async (t) => {
   const { access, stalled, requests } = await stalling(t, s3Access(1));
   const staging = pool(t, 1);
   const directory = scratch(t);
@@ -148,7 +148,7 @@ test('an order of a worker that is killed is done by another one', { skip: linux
   assert.notEqual(next, killed);
 });
 
-test('uploads of a worker that is killed in the middle arrive whole, and what had arrived is not written again', {
+test('workers: an upload of a killed worker is completed, and uploaded files are not written again', {
   skip: linux,
 }, async (t) => {
   const { store, access } = await embeddedStore(t);
@@ -174,7 +174,7 @@ test('uploads of a worker that is killed in the middle arrive whole, and what ha
   for (const each of early) assert.equal(written.filter((key) => key === each).length, 1, each);
 });
 
-test('a large file never lies in memory as a whole, neither way', { skip: linux }, async (t) => {
+test('workers: a large file is never completely in memory', { skip: linux }, async (t) => {
   const { store, access } = await embeddedStore(t);
   const staging = pool(t, 1);
   const directory = scratch(t);
@@ -192,7 +192,7 @@ test('a large file never lies in memory as a whole, neither way', { skip: linux 
   assert.ok(peak() - before < 40, `${before} MiB, then ${peak()} MiB`);
 });
 
-test('an order that ends two workers is given up with a sentence, and the next one finds a worker', {
+test('workers: an order that kills two workers fails, and the next order finds a worker', {
   skip: linux,
 }, async (t) => {
   let count = 0;
@@ -214,7 +214,7 @@ test('an order that ends two workers is given up with a sentence, and the next o
   assert.equal(await staging.pack(scratch(t), join(scratch(t), 'answer')), false);
 });
 
-test('an idle worker that is killed is replaced at once', { skip: linux }, async (t) => {
+test('workers: a killed idle worker is replaced at once', { skip: linux }, async (t) => {
   const staging = pool(t, 1);
   await staging.warm();
   const [killed = 0] = workers();
@@ -222,7 +222,7 @@ test('an idle worker that is killed is replaced at once', { skip: linux }, async
   await eventually(() => assert.deepEqual([workers().length, workers().includes(killed)], [1, false]));
 });
 
-test('orders under way end with a sentence when the workers are closed, and no new ones are taken', async (t) => {
+test('workers: closing fails running orders and rejects new ones', async (t) => {
   const { access, stalled } = await stalling(t, s3Access(1));
   const staging = pool(t, 1);
   const fetched = staging.fetch(fetching(access, 'a', join(scratch(t), 'input')));
@@ -234,7 +234,7 @@ test('orders under way end with a sentence when the workers are closed, and no n
   await assert.rejects(staging.warm(), { code: 'staging-unavailable' });
 });
 
-test('workers end by themselves when the manager is killed, also in the middle of an order', {
+test('workers: they end when the manager is killed, also during an order', {
   skip: linux,
 }, async (t) => {
   const { access, stalled } = await stalling(t, s3Access(1));
@@ -254,7 +254,7 @@ test('workers end by themselves when the manager is killed, also in the middle o
   );
 });
 
-test('a signal to everybody does not end a worker: the manager decides', { skip: linux }, async (t) => {
+test('workers: a signal to the process group does not end them', { skip: linux }, async (t) => {
   const staging = pool(t, 1);
   await staging.warm();
   const [before = 0] = workers();
@@ -263,7 +263,7 @@ test('a signal to everybody does not end a worker: the manager decides', { skip:
   assert.deepEqual(workers(), [before]);
 });
 
-test('a private authority that the operator trusts is trusted by the workers', async (t) => {
+test('workers: they trust the private authority of the operator', async (t) => {
   const { access, files } = await davServer(t);
   files.set('a', Buffer.from('hello'));
   const directory = scratch(t);

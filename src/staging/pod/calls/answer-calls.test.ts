@@ -8,9 +8,9 @@ import { endGroup, SHELLS, STORE, TO_OUTPUTS } from '../pod.fixture.ts';
 import { CallPod, frameWith, leave, TOKEN } from './call.fixture.ts';
 import { sealCall } from './call-messages.ts';
 
-describe('a pod that answers call after call', () => {
+describe('calls: a pod that answers calls', () => {
   for (const shell of SHELLS) {
-    test(`the second call sees nothing of the first (${shell.join(' ')})`, async (t) => {
+    test(`the second call sees no files of the first (${shell.join(' ')})`, async (t) => {
       const pod = await CallPod.start(t, shell);
       const first = await pod.answered(
         `cat "$TMP_INPUT_DIR/in"; echo out >"$TMP_OUTPUT_DIR/one"; mkdir "$TMP_OUTPUT_DIR/.d"; chmod 0 "$TMP_OUTPUT_DIR/.d"
@@ -26,7 +26,7 @@ describe('a pod that answers call after call', () => {
     });
   }
 
-  test('a script sees its variables as they are', async (t) => {
+  test('the script gets its variables unchanged', async (t) => {
     const pod = await CallPod.start(t);
     const environment = {
       QUOTES: `a 'b' "c" \\ $(id) \`id\` $HOME`,
@@ -44,7 +44,7 @@ describe('a pod that answers call after call', () => {
     assert.equal(log, values.map((value) => `${value}|`).join(''));
   });
 
-  test('what it leaves goes to its stores', async (t) => {
+  test('the output is uploaded to the stores', async (t) => {
     const { store, access } = await embeddedStore(t);
     const pod = await CallPod.start(t);
     const choice = { orders: { outputs: [TO_OUTPUTS] }, stores: { stores: new Map([[STORE, access]]) } };
@@ -56,21 +56,21 @@ describe('a pod that answers call after call', () => {
     );
   });
 
-  test('a script that fails tells its exit code, and what it printed is kept', async (t) => {
+  test('a failed script reports its exit code, and its log is stored', async (t) => {
     const pod = await CallPod.start(t);
     const { end, log, answer } = await pod.answered('echo oh no >&2; echo x >"$TMP_OUTPUT_DIR/x"; exit 3');
     assert.deepEqual([end?.outcome, end?.reason, end?.exitCode], ['failed', 'ScriptFailed', 3]);
     assert.deepEqual([log, answer], ['oh no\n', undefined]);
   });
 
-  test('an input that cannot be had fails the call before its script', async (t) => {
+  test('an input that cannot be fetched fails the call before the script starts', async (t) => {
     const pod = await CallPod.start(t);
     const { end, log } = await pod.answered('echo ran', { orders: { input: { kind: 'bytes', name: 'in' } } });
     assert.deepEqual([end?.outcome, end?.reason, log], ['failed', 'InputFailed', '']);
     assert.equal((await pod.answered('echo ran')).log, 'ran\n');
   });
 
-  test('a script that takes too long is ended, with what it started', async (t) => {
+  test('a script that exceeds its timeout is ended with its processes', async (t) => {
     const pod = await CallPod.start(t);
     const script = 'trap "echo asked; exit 9" TERM; echo begun; sleep 60 & wait';
     const { end, cause, log } = await pod.answered(script, { timeout: 200 });
@@ -78,7 +78,7 @@ describe('a pod that answers call after call', () => {
     assert.equal((await pod.answered('echo again')).log, 'again\n');
   });
 
-  test('when whoever called leaves, the script is ended, also one that will not go', async (t) => {
+  test('when the caller disconnects, the script is ended, even if it ignores TERM', async (t) => {
     const pod = await CallPod.start(t);
     const call = await pod.call('trap "" TERM; echo begun; while :; do sleep 1; done');
     await frameWith('log', call);
@@ -87,7 +87,7 @@ describe('a pod that answers call after call', () => {
     assert.ok(!pod.put.has('try-1/log'), 'the log was put to where nobody looks');
   });
 
-  test('what is printed is told while the script runs', async (t) => {
+  test('output is streamed while the script runs', async (t) => {
     const pod = await CallPod.start(t);
     const call = await pod.call('echo one; until [ -e "$TMP_INPUT_DIR/go" ]; do sleep 0.1; done', {
       environment: { TMP_INPUT_DIR: pod.parts.input },
@@ -97,7 +97,7 @@ describe('a pod that answers call after call', () => {
     await leave(call, pod);
   });
 
-  test('a container that dies over a call is told of, and has not run it twice', async (t) => {
+  test('the death of the container during a call is reported, and the script does not run twice', async (t) => {
     const pod = await CallPod.start(t);
     const call = await pod.call('echo once; sleep 60');
     await frameWith('log', call);
@@ -110,7 +110,7 @@ describe('a pod that answers call after call', () => {
     assert.equal((await pod.answered('echo next')).log, 'next\n');
   });
 
-  test('a program that is killed over a call and started again ends its script', async (t) => {
+  test('a program that is killed during a call and restarted ends the script', async (t) => {
     const pod = await CallPod.start(t);
     const call = await pod.call('echo begun; sleep 60');
     await frameWith('log', call);
@@ -120,7 +120,7 @@ describe('a pod that answers call after call', () => {
     assert.ok('end' in last && last.end.outcome !== 'succeeded');
   });
 
-  test('a pod that is to leave answers the call that it has', async (t) => {
+  test('a pod that is asked to stop finishes the current call', async (t) => {
     const pod = await CallPod.start(t);
     const call = await pod.call('echo begun; sleep 0.5; echo ended');
     await frameWith('log', call);
@@ -132,7 +132,7 @@ describe('a pod that answers call after call', () => {
     await eventually(() => assert.equal(pod.container.exitCode, 0));
   });
 
-  test('calls that come at the same time are answered one after the other', async (t) => {
+  test('concurrent calls are answered one after the other', async (t) => {
     const pod = await CallPod.start(t);
     const script = 'ls -A "$TMP_OUTPUT_DIR"; echo "$EVENT" >"$TMP_OUTPUT_DIR/x"; sleep 0.3; cat "$TMP_OUTPUT_DIR/x"';
     const answers = await Promise.all(
@@ -144,7 +144,7 @@ describe('a pod that answers call after call', () => {
     );
   });
 
-  test('whoever has no token, or another, is refused', async (t) => {
+  test('a caller without the right token is rejected', async (t) => {
     const pod = await CallPod.start(t);
     const envelope = pod.envelope('echo ran');
     const other = sealCall(envelope, 'another-token');
@@ -164,7 +164,7 @@ describe('a pod that answers call after call', () => {
     assert.deepEqual(readdirSync(pod.parts.config), []);
   });
 
-  test('a call that was changed on its way, or is another than was meant, is refused', async (t) => {
+  test('a call that was changed on its way is rejected', async (t) => {
     const pod = await CallPod.start(t);
     const [one, two] = [sealCall(pod.envelope('echo one'), TOKEN), sealCall(pod.envelope('echo two'), TOKEN)];
     const changed = Buffer.from(one.body);
@@ -176,7 +176,7 @@ describe('a pod that answers call after call', () => {
     assert.deepEqual(readdirSync(pod.parts.config), []);
   });
 
-  test('a call that makes no sense is told so', async (t) => {
+  test('an invalid call is rejected with the reason', async (t) => {
     const pod = await CallPod.start(t);
     for (const body of ['{', '{"version":2}', 'null']) assert.equal((await pod.send(body)).response.statusCode, 400);
     assert.equal((await pod.answered('echo fine')).log, 'fine\n');

@@ -14,13 +14,13 @@ const ENVELOPE = {
   log: new Secret('http://a/b'),
 };
 
-test('an envelope is read as it was written', () => {
+test('envelope: it is parsed as it was written', () => {
   const read = readEnvelope(writeEnvelope({ ...ENVELOPE, input: 'aGVsbG8=' }));
   assert.ok(!('problem' in read));
   assert.deepEqual([read.script, read.input, read.log.reveal()], ['echo', 'aGVsbG8=', 'http://a/b']);
 });
 
-test('what is wrong with an envelope is told without what is in it', () => {
+test('envelope: problems are reported without quoting the content', () => {
   const { log: _, ...without } = JSON.parse(writeEnvelope({ ...ENVELOPE, script: 's3cret' })) as Record<
     string,
     unknown
@@ -37,7 +37,7 @@ test('what is wrong with an envelope is told without what is in it', () => {
   }
 });
 
-test('frames are read as they were written', () => {
+test('frames: they are parsed as they were written', () => {
   const end = { phase: 'ended', outcome: 'failed', reason: 'Lost', message: 'gone', finishedAt: 7 } as const;
   const frames: CallFrame[] = [
     { pod: 'a' },
@@ -52,14 +52,14 @@ test('frames are read as they were written', () => {
   for (const frame of frames) assert.deepEqual(readFrame(writeFrame(frame)), frame);
 });
 
-test('what is no frame is none', () => {
+test('frames: an invalid line is ignored', () => {
   for (const line of ['', ' ', '{', 'null', '[]', '{"end":"x"}', '{"startedAt":"x"}', '{"pod":1}', '7'])
     assert.equal(readFrame(line), undefined);
 });
 
 const pieces = fc.array(fc.uint8Array({ max: 15, maxLength: 20 }), { maxLength: 10 });
 
-test('whatever is printed in whatever pieces has a time before each line, and comes out as it was', () => {
+test('call output: each line gets a time, and removing the times gives the original bytes', () => {
   fc.assert(
     fc.property(pieces, fc.nat(40), (printed, size) => {
       const stamping = new LineStamper();
