@@ -237,7 +237,7 @@ test('STS: a short duration, the keys of a session, and an unsupported policy ar
     return codeOf(sts.send(new AssumeRoleCommand({ RoleArn: 'arn:aws:iam::0:role/x', RoleSessionName: 'x', ...rest })));
   };
   assert.equal(await ask(ANA, { DurationSeconds: 899 }), 'InvalidParameterValue');
-  // They would narrow the keys if they were known here.
+  // In AWS these parameters restrict the keys, so they must not be ignored.
   assert.equal(await ask(ANA, { PolicyArns: [{ arn: 'arn:aws:iam::0:policy/read' }] }), 'InvalidParameterValue');
   assert.equal(await ask(ANA, { DurationSeconds: 31_536_001 }), 'InvalidParameterValue');
   assert.equal(await ask(await assume(store, ANA), {}), 'AccessDenied');

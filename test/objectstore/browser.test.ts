@@ -11,14 +11,14 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ANA, startStore, type TestStore } from './start-store.ts';
 
 /**
- * A page of one origin, in a real browser, uploads to the store at another and reads back, with presigned URLs and no
- * keys. Where there is no chromium the tests are skipped, and say so.
+ * A page in a real browser uploads to a store at another origin and reads the object back, with presigned URLs and no
+ * keys. Without chromium the tests are skipped with a message.
  */
 
 const Bucket = 'photos';
 const key = 'in/a b.bin';
 
-/** A header that makes the browser ask first, as dashboards send it. */
+/** A header that causes a preflight, as dashboards send it. */
 const HEADERS = { 'content-type': 'application/octet-stream', 'x-amz-meta-camera': 'one' };
 
 function installedBrowser(): string | undefined {
@@ -40,7 +40,7 @@ const executablePath = installedBrowser();
 let browser: Browser | undefined;
 
 before(async () => {
-  // Chromium has no sandbox for root, and what it loads here is our own.
+  // Chromium has no sandbox for root; the test loads only its own page.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   if (executablePath) browser = await chromium.launch({ executablePath, args });
 });
@@ -48,13 +48,13 @@ after(() => browser?.close());
 
 interface Visit extends TestStore {
   readonly page: Page;
-  /** Of the page. */
+  /** The origin of the page. */
   readonly origin: string;
-  /** Methods that the store was asked with, preflights included, in no particular order. */
+  /** The methods of all requests to the store, including preflights, in any order. */
   readonly asked: readonly string[];
 }
 
-/** Opens a page that is served by somebody else than the store. */
+/** Opens a page of another origin than the store. */
 function browserTest(name: string, work: (visit: Visit) => Promise<void>): void {
   test(name, async (t: TestContext) => {
     if (!browser) {
@@ -91,7 +91,7 @@ function urlFor({ store, endpoint }: TestStore, method: 'GET' | 'PUT'): string {
   return store.presign(method, { bucket: Bucket, key }, { as: ANA.accessKey, expires: 60, endpoint, ...headers });
 }
 
-/** What the page sees of an upload: the status and the ETag, or why the browser refuses. */
+/** What the page sees of an upload: status and ETag, or the error of the browser. */
 function upload({ page }: Visit, url: string): Promise<{ status: number; eTag: string | null } | { refused: string }> {
   return page.evaluate(
     async ([address, headers]) => {
@@ -107,7 +107,7 @@ function upload({ page }: Visit, url: string): Promise<{ status: number; eTag: s
   );
 }
 
-/** What the page reads: whether it is what was uploaded, and a header of it. */
+/** What the page downloads: whether it equals the upload, and a header. */
 function download(
   { page }: Visit,
   url: string,

@@ -27,7 +27,7 @@ async function content({ store }: TestStore): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Files that are neither part of the database nor of an object. */
+/** Files that belong neither to the database nor to an object. */
 function leftovers(directory: string): string[] {
   const inside = (name: string) => readdirSync(join(directory, name), { recursive: true, withFileTypes: true });
   return [...inside('content'), ...inside('unfinished')].filter((each) => each.isFile()).map(({ name }) => name);

@@ -9,17 +9,17 @@ import * as s3 from '@aws-sdk/client-s3';
 import { startServeProcess } from './serve-process.ts';
 import { codeOf, configFor, MANAGER } from './start-store.ts';
 
-/** A store whose disk is full: it takes nothing more, and everything can still be deleted. */
+/** A store with a full disk rejects writes, and everything can still be deleted. */
 
 const run = promisify(execFile);
 
 const Bucket = 'photos';
 const MIB = 1024 * 1024;
 
-/** Objects of this size lie in the database. */
+/** Objects of this size are stored in the database. */
 const SMALL = 12_000;
 
-/** A disk of this test alone, and what is stopped before the disk goes. */
+/** A disk for one test, and the processes to stop before it is unmounted. */
 interface Disk {
   readonly path: string;
   readonly stack: AsyncDisposableStack;
@@ -42,7 +42,7 @@ function diskTest(name: string, work: (disk: Disk) => Promise<void>): void {
   });
 }
 
-/** What somebody else keeps on the disk. */
+/** Other files on the disk. */
 class Filler {
   readonly #path: string;
 
@@ -50,7 +50,7 @@ class Filler {
     this.#path = join(disk, 'filler');
   }
 
-  /** Fills the disk but for this many bytes. */
+  /** Fills the disk except for this many bytes. */
   fillBut(left: number): void {
     const file = openSync(this.#path, 'a');
     try {
@@ -76,7 +76,7 @@ class Filler {
 
 async function serve({ path, stack }: Disk) {
   const server = stack.use(await startServeProcess(join(path, 'store'), { partBytes: '1' }));
-  // A refusal must not be tried again: it is what these tests wait for.
+  // No retries: these tests wait for the rejection.
   const client = new s3.S3Client({ ...configFor(server.endpoint, MANAGER), maxAttempts: 1 });
   stack.defer(() => client.destroy());
   const at = (Key: string) => ({ Bucket, Key });
@@ -103,7 +103,7 @@ type Store = Awaited<ReturnType<typeof serve>>;
 
 const contentOf = (key: string, size: number) => Buffer.alloc(size, key);
 
-/** Puts objects until one is refused because the disk is full; returns the keys of the others. */
+/** Puts objects until one is rejected because the disk is full. Resolves to the keys of the others. */
 async function fill(store: Store, prefix: string, size: number, writers: number): Promise<string[]> {
   const taken: string[] = [];
   let refusal: unknown;
@@ -152,7 +152,7 @@ diskTest('full disk: after small objects have filled it they can be deleted, and
   assert.deepEqual(await store.keys(), taken.toSorted());
   await store.client.send(new s3.AbortMultipartUploadCommand({ Bucket, Key: 'upload', UploadId }));
   await store.client.send(new s3.DeleteBucketCommand({ Bucket: 'empty' }));
-  // The file of the database never shrinks: what is put now goes where the deleted objects were.
+  // The database file never shrinks: new objects use the space of the deleted ones.
   for (let round = 0; round < 5; round++) {
     const gone = taken.splice(0, 4);
     for (const key of gone) await store.remove(key);

@@ -10,20 +10,20 @@ import type { ObjectStoreServer } from '../../src/s3-server/index.ts';
 import { startServeProcess } from './serve-process.ts';
 import { configFor, MANAGER, startStore } from './start-store.ts';
 
-/** Uploads that must be acknowledged before it is enough. */
+/** The number of acknowledged uploads after which the test ends. */
 const UPLOADS = Number(process.env['OSCAR_TEST_UPLOADS'] ?? 200);
 
-/** Uploads at the same time. */
+/** Concurrent uploads. */
 const WRITERS = 8;
 
-/** A process is killed after at most so many acknowledged uploads. */
+/** The process is killed after at most this many acknowledged uploads. */
 const MOST_BEFORE_KILL = 60;
 
 const SIZES = [0, 10, 4096, 16_384, 16_385, 100_000, 700_000];
 
 const bucket = 'photos';
 
-/** What an object contains follows from its key, so that nothing needs to be remembered. */
+/** The content is derived from the key, so the test need not store it. */
 function contentOf(key: string): Buffer {
   const size = SIZES[createHash('md5').update(key).digest().readUInt8(0) % SIZES.length] ?? 0;
   return size === 0 ? Buffer.alloc(0) : createHash('shake256', { outputLength: size }).update(key).digest();
@@ -66,7 +66,7 @@ const isInParts = (n: number) => n % 5 === 4;
 /** Starts a process, uploads to it, and kills it in the middle. */
 async function uploadUntilKilled(directory: string, round: number, acknowledged: Set<string>): Promise<void> {
   await using server = await startServeProcess(directory, { partBytes: '1' });
-  // Another try of the same upload would be another event.
+  // No retries: a repeated upload would be another event.
   const client = new s3.S3Client({ ...configFor(server.endpoint, MANAGER), maxAttempts: 1 });
   let left = randomInt(1, MOST_BEFORE_KILL);
   let dead = false;
@@ -124,7 +124,7 @@ const filesIn = (directory: string) =>
   readdirSync(join(directory, 'content'), { recursive: true, withFileTypes: true }).filter((each) => each.isFile())
     .length;
 
-/** An object that was put has a file if it is not in the database; one made of parts has one for each. */
+/** An object has one file if it is not inline; an object made of parts has one file for each part. */
 function filesOf(key: string): number {
   const { length } = contentOf(key);
   if (!isInParts(Number(key.split('/').at(-1)))) return length > 16_384 ? 1 : 0;

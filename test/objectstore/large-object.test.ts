@@ -12,7 +12,7 @@ import { configFor, MANAGER } from './start-store.ts';
 const MIB = 1024 * 1024;
 const SIZE = 2048 * MIB;
 
-/** Bytes of memory that a process uses, as Linux has it. */
+/** The resident memory of a process on Linux. */
 function residentMemory(pid: number | undefined): number {
   const match = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
   return Number(match?.[1]) * 1024;
@@ -28,7 +28,7 @@ test('memory: an object of 2 GB is uploaded and downloaded in constant memory', 
   const client = new s3.S3Client(configFor(server.endpoint, MANAGER));
   const at = { Bucket: 'videos', Key: 'large' };
   await client.send(new s3.CreateBucketCommand({ Bucket: at.Bucket }));
-  // Threads and their code are there from now on.
+  // From now on the threads and their code are loaded.
   await client.send(new s3.PutObjectCommand({ ...at, Body: randomBytes(4 * MIB) }));
   const before = residentMemory(server.child.pid);
   let highest = before;

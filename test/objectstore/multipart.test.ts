@@ -111,7 +111,7 @@ for (const { ChecksumAlgorithm, ChecksumType, field } of CHECKSUMS) {
       const { ETag, [field]: sum } = await store.part(i + 1, body, { ChecksumAlgorithm });
       parts.push({ PartNumber: i + 1, ETag, [field]: sum });
     }
-    // The client computes what S3 has as the checksum: of the bytes, or of the checksums of the parts.
+    // The client computes S3's checksum: of the bytes, or of the parts' checksums.
     const sums = parts.map((part) => Buffer.from(part[field] ?? '', 'base64'));
     const Body = Buffer.concat(ChecksumType === 'FULL_OBJECT' ? bodies : sums);
     const { [field]: value = '' } = await store.client.send(

@@ -72,12 +72,12 @@ test('presigned URL: those of the store upload with their headers, and download'
 });
 
 test('presigned URL: it is rejected after its expiry, and with another method, key or header', async () => {
-  // The client signs by the clock of the machine, so the store's is that one and goes ahead of it.
+  // The client signs with the clock of the machine, so the store's clock starts there and is then moved ahead.
   let ahead = 0;
   await using store = await startWithBucket(() => Date.now() + ahead);
   const client = store.client();
   await client.send(new s3.PutObjectCommand({ Bucket, Key: 'a', Body: 'x' }));
-  // Longer than this test takes on any machine: the first requests come in time.
+  // Longer than this test takes, so the first requests are not too late.
   const expiresIn = 3_600;
   const url = await getSignedUrl(client, new s3.GetObjectCommand({ Bucket, Key: 'a' }), { expiresIn });
   assert.equal((await fetch(url)).status, 200);
@@ -92,7 +92,7 @@ test('presigned URL: it is rejected after its expiry, and with another method, k
   assert.match(await late.text(), /Request has expired/);
 });
 
-/** What boto3 and `aws s3 presign` make by default. */
+/** A URL as boto3 and `aws s3 presign` create it by default. */
 function presignV2(
   endpoint: string,
   method: string,

@@ -8,8 +8,8 @@ import { promisify } from 'node:util';
 import { ANA, startStore, type TestStore } from './start-store.ts';
 
 /**
- * boto3 and the aws command, installed once into an environment beside the temporary files. Where that is not possible
- * the tests are skipped, and say so.
+ * boto3 and the aws command, installed once into an environment in the temporary directory. If that is not possible,
+ * the tests are skipped with a message.
  */
 
 const run = promisify(execFile);

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-/** One connection on which bytes are sent as they are. */
+/** A connection for raw bytes. */
 export interface RawConnection extends Disposable {
   readonly socket: Socket;
   send(bytes: string | Buffer): void;
-  /** Everything that came until it matches, or the connection ended. */
+  /** Resolves to all received bytes when they match, or when the connection ends. */
   until(pattern: RegExp): Promise<string>;
-  /** Resolves when the server has closed. */
+  /** Resolves when the server has closed the connection. */
   closed(): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export async function openRaw(port: number): Promise<RawConnection> {
   };
 }
 
-/** The head of a request as it goes over the wire. */
+/** The request line and headers as raw text. */
 export function headOf(method: string, path: string, headers: Readonly<Record<string, string>>): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;

@@ -5,7 +5,7 @@ import { openRaw } from './raw-exchange.ts';
 import { type RequestToSign, sign } from './signed-request.ts';
 import { ANA, startStore, type TestStore } from './start-store.ts';
 
-/** Header lines as they go over the wire, repeated names included, and their values as a client signs them. */
+/** Raw header lines, with repeated names, and the values that a client signs. */
 interface Lines {
   readonly name: string;
   readonly lines: readonly string[];
@@ -31,7 +31,7 @@ async function send(store: TestStore, requestLine: string, lines: readonly strin
   return await connection.until(/^HTTP\/1.1 2\d\d[^]*\r\n\r\n|<\/Error>/);
 }
 
-/** A PUT that is signed by hand. */
+/** Sends a PUT that the test signs itself. */
 function put(store: TestStore, { name, lines, signed }: Lines, request: Partial<RequestToSign> = {}) {
   const host = new URL(store.endpoint).host;
   const { headers } = sign({

@@ -8,11 +8,11 @@ const CHILD = fileURLToPath(new URL('../../src/s3-server/serve.child.ts', import
 export interface ServeProcess extends AsyncDisposable {
   readonly child: ChildProcess;
   readonly endpoint: string;
-  /** kill -9, and resolves when it is dead. */
+  /** Sends SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>;
 }
 
-/** The store in a process of its own. */
+/** A store in a separate process. */
 export async function startServeProcess(directory: string, { partBytes = '' } = {}): Promise<ServeProcess> {
   const child = spawn(process.execPath, [CHILD, directory, partBytes], { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');

@@ -1,11 +1,11 @@
 import { createHmac, hash } from 'node:crypto';
 import type { Keys } from './start-store.ts';
 
-/** A signer of version 4 for tests that send what no client library would; written apart from the server's. */
+/** Signs version 4 requests that no client library would send. It is independent of the server's code. */
 
 export interface RequestToSign {
   readonly method: string;
-  /** Encoded, with its query if it has one. */
+  /** Encoded, with the query. */
   readonly path: string;
   readonly host: string;
   readonly keys: Keys;

@@ -16,7 +16,7 @@ export interface Keys {
 
 export const MANAGER: Keys = { accessKey: 'oscar-manager', secret: new Secret('manager-secret-1') };
 
-/** A uid as identity providers give them: with a domain. */
+/** A uid with a domain, as from identity providers. */
 export const ANA: Keys = { accessKey: 'ana@egi.eu', secret: new Secret('ana-secret-123') };
 export const BEN: Keys = { accessKey: 'ben@egi.eu', secret: new Secret('ben-secret-123') };
 
@@ -27,11 +27,11 @@ export interface TestStore extends AsyncDisposable {
   readonly port: number;
   /** An aws-sdk client with its defaults. */
   client(keys?: Keys, config?: S3ClientConfig): S3Client;
-  /** Failures that the server reported. */
+  /** Errors that the server reported. */
   readonly reported: unknown[];
 }
 
-/** A store with two users in a directory of its own, on a free port; of loopback, unless others have to reach it. */
+/** Starts a store with two users in a new directory, on a free port; on loopback unless a host is given. */
 export async function startStore(options: Partial<ObjectStoreOptions> = {}, host = '127.0.0.1'): Promise<TestStore> {
   const own = options.directory === undefined;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'oscar-objects-'));
@@ -77,10 +77,10 @@ export function configFor(endpoint: string, { accessKey, secret, token }: Keys) 
   return { endpoint, region: 'us-east-1', forcePathStyle: true, credentials };
 }
 
-/** Bytes that nothing compresses or repeats. */
+/** Random bytes. */
 export const randomContent = (length: number) => randomBytes(length);
 
-/** The code of the S3 error that a call ends with. */
+/** The code of the S3 error with which a call fails. */
 export async function codeOf(call: Promise<unknown>): Promise<string> {
   try {
     await call;

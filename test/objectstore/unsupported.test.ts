@@ -6,7 +6,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { sign } from './signed-request.ts';
 import { ANA, BEN, codeOf, startStore, type TestStore } from './start-store.ts';
 
-/** What this server does not do is refused, not ignored: a refused request changes nothing. */
+/** Unsupported requests are rejected, not ignored, and change nothing. */
 
 const Bucket = 'photos';
 const Key = 'in/a';
@@ -27,7 +27,7 @@ interface Sent {
   readonly body?: string;
 }
 
-/** Sends a request that is signed by hand. */
+/** Sends a request that the test signs itself. */
 async function send(store: TestStore, { method, path, headers = {}, body = '' }: Sent) {
   const { host } = new URL(store.endpoint);
   const signed = sign({ method, path, host, keys: ANA, payload: hash('sha256', body, 'hex'), headers });
@@ -37,7 +37,7 @@ async function send(store: TestStore, { method, path, headers = {}, body = '' }:
   return { status: answer.status, text: await answer.text() };
 }
 
-/** All that a client can see of the store. */
+/** Everything that a client can see of the store. */
 async function stateOf({ store }: TestStore) {
   const buckets = store.listBuckets({ limit: 100 });
   const state: unknown[] = [buckets];
@@ -58,7 +58,7 @@ async function assertRefused(store: TestStore, request: Sent): Promise<void> {
   assert.deepEqual(await stateOf(store), before);
 }
 
-/** Those of objects that S3 has or had, and one that it may have one day. */
+/** Query parameters of S3 for objects, current and former, and an invented one. */
 const OF_OBJECTS = [
   'append',
   'annotation',
@@ -348,7 +348,7 @@ test('list uploads: grouped by a delimiter, encoded, and page by page', async ()
   assert.equal((await list({ Prefix: 'z', KeyMarker: 'a b', UploadIdMarker: 'x' })).Uploads?.length, 2);
 });
 
-/** What boto3 presigns by default: headers of S3 stand in the query, and are signed as headers. */
+/** As boto3 presigns by default: x-amz headers are in the query and signed as headers. */
 function presignV2(endpoint: string, path: string, settings: Record<string, string>): string {
   const expires = String(Math.floor(Date.now() / 1000) + 60);
   const headers = Object.entries(settings).map(([name, value]) => `${name}:${value}\n`);

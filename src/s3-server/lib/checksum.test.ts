@@ -10,7 +10,7 @@ import {
   startChecksum,
 } from './checksum.ts';
 
-/** Of the text "123456789", as catalogues of CRCs and NIST publish them. */
+/** Check values of the text "123456789", published in catalogues of CRCs and by NIST. */
 const CHECK_VALUES: Record<Algorithm, string> = {
   crc32: 'cbf43926',
   crc32c: 'e3069283',

@@ -9,7 +9,7 @@ interface Read {
   trailers: [string, string][];
 }
 
-/** Reads a framed body that arrives in pieces. */
+/** Decodes a chunked body that arrives in pieces. */
 function read(pieces: readonly Buffer[], signed = false): Read {
   const data: Buffer[] = [];
   const seen: Read = { data: Buffer.alloc(0), signatures: [], trailers: [] };

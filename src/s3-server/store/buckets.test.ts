@@ -21,7 +21,7 @@ function open(t: Pick<TestContext, 'after'>, path = temporaryFile(t)) {
   return { database, buckets: new Buckets(database, () => 0) };
 }
 
-/** Every page of a question. */
+/** Reads all pages of a query. */
 function names(buckets: Buckets, question: BucketPage): string[] {
   const found: string[] = [];
   for (let after: string | undefined = ''; after !== undefined; ) {

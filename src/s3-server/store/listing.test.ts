@@ -14,7 +14,7 @@ const page = (keys: readonly string[], question: ListingQuery): ObjectListing<Ro
   return listPage((from, limit) => rows.filter(({ key }) => compare(key, from) >= 0).slice(0, limit), question);
 };
 
-/** All names of a listing, as one would write it down without thinking of speed. */
+/** The model: all names of a listing, computed in the simplest way. */
 function naive(keys: readonly string[], prefix: string, delimiter: string): string[] {
   const names = new Set<string>();
   for (const key of keys) {

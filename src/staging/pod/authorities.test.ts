@@ -18,7 +18,7 @@ async function server(t: TestContext): Promise<string> {
   return `https://localhost:${(listening.address() as AddressInfo).port}`;
 }
 
-/** What a program of ours with this variable is answered there. */
+/** The response that a program with this variable gets there. */
 async function asked(url: string, value: string): Promise<string> {
   const program = `
     const { trustAuthorities } = await import('${HERE}');

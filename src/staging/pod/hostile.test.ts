@@ -8,7 +8,7 @@ import { end, PodUnderTest, STORE, storeFields, TO_OUTPUTS } from './pod.fixture
 import { stageIn } from './stage-in.ts';
 import { gatedStore } from './store-gate.fixture.ts';
 
-/** What a script may do to lead astray those who hold keys, or to hold them up. */
+/** Attacks of a script on the programs that have keys: misleading or blocking them. */
 
 const outputs = [TO_OUTPUTS];
 const asRoot = process.getuid?.() === 0 ? false : 'needs root, to make a device';
@@ -120,7 +120,7 @@ for (const { what, plant } of [
     writeFileSync(code, '0\n');
     await stageIn(pod.layout);
     const beside = pod.stageOut();
-    await eventually(() => assert.match(beside.printed(), /waits/));
+    await eventually(() => assert.match(beside.printed(), /waiting/));
     const go = 'while [ ! -e "$MARKS/go" ]; do sleep 0.05; done';
     const script = pod.wrapped(
       `CODE=${code}; ${plant}; echo x >"$TMP_OUTPUT_DIR/x"; : >"$MARKS/planted"; ${go}; exit 6`,
@@ -150,7 +150,7 @@ test('stage-out: a script that fakes its end harms only itself', async (t) => {
 });
 
 test('stage-out: invented times of marker files are limited', async (t) => {
-  // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
+  // File times come from a kernel clock with a resolution of up to ten milliseconds.
   const before = Date.now() - 10;
   const pod = new PodUnderTest(t);
   const { result } = await pod.run('touch -d 1999-01-01 "$MARKS/start"; exit 0');

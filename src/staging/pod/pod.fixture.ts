@@ -16,7 +16,7 @@ import { POD_WRAPPER } from './wrapper.ts';
 
 const PROGRAM = fileURLToPath(new URL('./stage.child.ts', import.meta.url));
 
-/** Shells that images have; those of this machine are tried. */
+/** Shells of common images; those that this machine has are tested. */
 export const SHELLS = [['/bin/dash'], ['/bin/bash', '--posix'], ['/bin/busybox', 'sh']].filter(([program = '']) =>
   existsSync(program),
 );
@@ -26,9 +26,9 @@ export const TO_OUTPUTS = { store: STORE, bucket: 'outputs', folder: 'allowed', 
 
 export interface Program {
   readonly child: ChildProcess;
-  /** Its exit code, or the signal that ended it, when it has ended. */
+  /** Resolves to the exit code or the signal. */
   readonly ended: Promise<number | string>;
-  /** What it has printed so far: all when it has ended. */
+  /** The output so far. */
   printed(): string;
 }
 
@@ -36,11 +36,11 @@ interface WrapperOptions {
   readonly shell?: readonly string[];
   readonly uid?: number;
   readonly moments?: number;
-  /** Where it is told that all is done, if that is not for stage-out to say. */
+  /** The directory of the marker `done`, if stage-out does not write it. */
   readonly said?: string;
 }
 
-/** A pod as directories and processes: what the kubelet does is done here. Whatever was started ends with the test. */
+/** A pod made of directories and processes; the fixture acts as the kubelet. The end of the test ends all processes. */
 export class PodUnderTest {
   readonly layout: PodLayout;
   readonly parts: SharedParts;
@@ -53,7 +53,7 @@ export class PodUnderTest {
     const root = scratch(t);
     const at = (name: string) => join(root, name);
     this.#t = t;
-    // So that a script of another user can get there.
+    // A script of another user must have access.
     chmodSync(root, 0o711);
     this.layout = { orders: at('orders'), shared: at('shared'), termination: at('termination-log') };
     this.parts = sharedParts(this.layout.shared);
@@ -65,7 +65,7 @@ export class PodUnderTest {
     this.give(stores);
   }
 
-  /** The Secret as the kubelet puts it there, and puts another in its place: all at once, by a link. */
+  /** Writes the Secret as the kubelet does: a link replaces all files at once. */
   give({ stores = new Map(), verify = true, ...rest }: Partial<PodStores>, input?: Uint8Array): void {
     const { orders } = this.layout;
     const version = `..${++this.#versions}`;
@@ -89,7 +89,7 @@ export class PodUnderTest {
     return this.#start('stage-out');
   }
 
-  /** Runs the script by its wrapper, in some shell. */
+  /** Runs the script in its wrapper, with a shell. */
   wrapped(
     script: string,
     { shell = ['/bin/sh'], uid, moments = 40, said = this.parts.said }: WrapperOptions = {},
@@ -110,7 +110,7 @@ export class PodUnderTest {
     return this.#program(child);
   }
 
-  /** A whole pod: the script ends, and then whoever stands beside it is told to. */
+  /** Runs a whole pod: after the script has ended, stage-out is asked to end. */
   async run(script: string): Promise<{ code: number | string; printed: string; result: PodResult | undefined }> {
     await stageIn(this.layout);
     const beside = this.stageOut();
@@ -140,26 +140,26 @@ export class PodUnderTest {
   }
 }
 
-/** Tells it to go, as the kubelet does, when it can hear it. Resolves to how it went. */
+/** Sends TERM, as the kubelet does, once the process handles it. Resolves to how the process ended. */
 export async function end(beside: Program): Promise<number | string> {
   await eventually(() => assert.match(beside.printed(), /oscar: /));
   beside.child.kill('SIGTERM');
   return beside.ended;
 }
 
-/** Kills it with everything that it started, as the end of a container does. */
+/** Kills the process group, as at the end of a container. */
 export function endGroup({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has gone.
+    // It has already ended.
   }
 }
 
-/** When something is done while a shell starts another one, in microseconds: often enough that each step is met. */
+/** Delays in microseconds while a shell starts another one, dense enough to hit each step. */
 export const MOMENTS = Array.from({ length: 40 }, (_, index) => index * 50);
 
-/** No timer is that fine. */
+/** Busy-waits, because timers are not precise enough. */
 export function passMicroseconds(microseconds: number): void {
   const then = process.hrtime.bigint() + BigInt(microseconds) * 1_000n;
   while (process.hrtime.bigint() < then);

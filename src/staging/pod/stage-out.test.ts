@@ -27,7 +27,7 @@ const notedIn = (pod: PodUnderTest) => readFileSync(pod.parts.uploaded, 'utf8').
 test('stage-out: the output is uploaded, and the result reports it', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
-  // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
+  // File times come from a kernel clock with a resolution of up to ten milliseconds.
   const before = Date.now() - 10;
   const { code, result } = await pod.run(`${X}; mkdir "$TMP_OUTPUT_DIR/sub"; echo y >"$TMP_OUTPUT_DIR/sub/y"`);
   assert.equal(code, 0);
@@ -104,7 +104,7 @@ test('stage-out: killed during an upload and restarted, it uploads the rest and 
   gate.judge = (name) => (name.endsWith('/b') ? held.promise : undefined);
   const first = pod.stageOut();
   const script = pod.wrapped('cd "$TMP_OUTPUT_DIR"; for each in a b c d e f g h i j; do echo $each >$each; done');
-  // What has arrived is noted when the store has said so.
+  // An upload is recorded after the store's response.
   await eventually(() => assert.equal(notedIn(pod), 9));
   first.child.kill('SIGKILL');
   assert.equal(await first.ended, 'SIGKILL');
@@ -120,7 +120,7 @@ test('stage-out: killed during an upload and restarted, it uploads the rest and 
   assert.deepEqual(written.toSorted(), [...new Set(written)].toSorted());
   assert.equal(keysIn(gate.store).length, 11);
   assert.equal(readManifest(await contentOf(gate.store, manifest.key)).length, 10);
-  // Only what was under way is asked for.
+  // Only the interrupted upload is checked at the store.
   assert.deepEqual(
     gate.asked.filter((name) => name.startsWith('HEAD ')),
     ['HEAD /outputs/allowed/b'],
@@ -171,7 +171,7 @@ const WRITE_ALLOWED = JSON.stringify({
   Statement: [{ Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:aws:s3:::outputs/allowed/*' }],
 });
 
-/** Keys that can write what a job leaves. */
+/** Keys that can write the outputs of a job. */
 async function issued({ store, access }: GatedStore) {
   const { id, accessKey, ...keys } = await store.issueKeys({ parent: 'job', policy: WRITE_ALLOWED, ttl: 600_000 });
   return { id, accessKey, stores: storeFields({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
@@ -338,7 +338,7 @@ test('probe: it reports when the script has ended', async (t) => {
     new Promise((resolve, reject) => {
       get(`http://127.0.0.1:${port}/`, (answer) => resolve(answer.resume().statusCode)).on('error', reject);
     });
-  // The container of the script stays until it is told here that all is done, and for as long stage-out does.
+  // The script's container, and with it stage-out, runs until the test writes the marker `done`.
   const said = join(pod.parts.said, 'later');
   mkdirSync(said);
   const script = pod.wrapped('while [ ! -e "$MARKS/go" ]; do sleep 0.05; done', { said });

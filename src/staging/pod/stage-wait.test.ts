@@ -10,7 +10,7 @@ import { end, endGroup, MOMENTS, passMicroseconds, SHELLS } from './pod.fixture.
 import { createParts } from './stage-in.ts';
 import { WarmPodUnderTest } from './warm-pod.fixture.ts';
 
-/** Somebody else runs our program, and must be able to get there. */
+/** Our program runs as another user, who must have access. */
 const isOpen = (path: string): boolean => (statSync(path).mode & 1) === 1 && (path === '/' || isOpen(dirname(path)));
 const asRoot =
   process.getuid?.() === 0 && isOpen(import.meta.dirname) ? false : 'needs root, and a checkout that others may enter';
@@ -78,7 +78,7 @@ test('warm pod: the script and our program run as different users', { skip: asRo
   await eventually(() => assert.ok(pod.isUp));
   const script = pod.waits({ uid: THEIRS });
   await wakesAt(pod);
-  // A test that fails would wait for ever where the pipe is closed to others. It is opened to them after it was made.
+  // The pipe becomes writable for others after its creation; without that, a failing test would wait forever.
   await eventually(() => assert.equal(statSync(pod.parts.wake).mode & 0o777, 0o666));
   pod.give({ script: 'id -u; echo x >"$TMP_OUTPUT_DIR/x"' });
   assert.equal(await script.ended, 0);

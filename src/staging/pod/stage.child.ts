@@ -2,7 +2,7 @@ import { stageIn } from './stage-in.ts';
 import { stageOut } from './stage-out.ts';
 import { stageWait } from './stage-wait.ts';
 
-/** One of the programs of a pod, in directories of a test. Run by tests. */
+/** Runs one of the programs of a pod in the directories of a test. */
 const [program, orders = '', shared = '', termination = '', given = ''] = process.argv.slice(2);
 const layout = { orders, shared, termination };
 if (program === 'stage-in') process.exit(await stageIn(layout));

@@ -6,20 +6,20 @@ import type { S3Access } from '../../model/job/index.ts';
 import type { ObjectStoreServer } from '../../s3-server/index.ts';
 import { embeddedStore } from '../transfers/embedded-store.fixture.ts';
 
-/** What becomes of a request before the store sees it: it may wait, be answered with a status, or go on. */
+/** Decides about a request before the store gets it: it can delay it, answer it with a status, or pass it on. */
 type Judge = (request: string, accessKey: string) => Promise<number | undefined> | number | undefined;
 
 export interface GatedStore {
   readonly store: ObjectStoreServer;
   readonly access: S3Access;
-  /** Method and path of each request that came, in their order. */
+  /** Method and path of each request, in order. */
   readonly asked: string[];
-  /** Those that the store answered with success. */
+  /** The requests that succeeded. */
   readonly done: string[];
   judge: Judge;
 }
 
-/** The embedded store behind a gate at which requests can be counted, held up and refused. */
+/** The embedded store behind a proxy that can count, delay and reject requests. */
 export async function gatedStore(t: Pick<TestContext, 'after'>): Promise<GatedStore> {
   const { store, access } = await embeddedStore(t);
   const behind = new URL(access.endpoint ?? '');

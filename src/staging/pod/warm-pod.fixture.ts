@@ -27,11 +27,11 @@ export interface Given {
   readonly stores?: Partial<PodStores>;
   readonly input?: Uint8Array;
   readonly script?: string;
-  /** Words before the shell: `exec env -- NAME=value`. */
+  /** The command before the shell: `exec env -- NAME=value`. */
   readonly env?: string;
 }
 
-/** A pod that waits, as directories and processes. Whatever was started ends with the test. */
+/** A warm pod made of directories and processes. The end of the test ends all processes. */
 export class WarmPodUnderTest {
   readonly layout: WarmLayout;
   readonly parts: SharedParts;
@@ -53,7 +53,7 @@ export class WarmPodUnderTest {
     writeFileSync(this.layout.termination, '');
   }
 
-  /** The Secret comes, as the kubelet puts it there: all at once, by a link. */
+  /** Writes the Secret as the kubelet does: a link makes all files appear at once. */
   give({ orders = {}, stores = {}, input, script = '', env = 'exec env --' }: Given): void {
     const directory = this.layout.orders;
     const file = join(this.layout.given, GIVEN_FILES.script);
@@ -89,7 +89,7 @@ export class WarmPodUnderTest {
     );
   }
 
-  /** What runs in the container of the script, in some shell. */
+  /** Runs the wrapper of the script's container, with a shell. */
   waits({ shell = ['/bin/sh'], uid }: { shell?: readonly string[]; uid?: number } = {}): Program {
     const { output, marks, said } = this.parts;
     const begin = join(this.layout.given, GIVEN_FILES.begin);
@@ -103,7 +103,7 @@ export class WarmPodUnderTest {
     return this.#program(child);
   }
 
-  /** Are the directories there that the script's container has mounted, the last one open to all? */
+  /** Whether the directories that the script's container mounts exist, the last one writable for all. */
   get isUp(): boolean {
     return existsSync(this.parts.marks) && (statSync(this.parts.marks).mode & 0o777) === 0o777;
   }

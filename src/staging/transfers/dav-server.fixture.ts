@@ -9,7 +9,7 @@ import type { WebdavAccess } from '../../model/job/index.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** As much of WebDAV as a store needs: files in collections that must be there, for one user. */
+/** A minimal WebDAV server: files in existing collections, for one user. */
 export async function davServer(t: Pick<TestContext, 'after'>, intercept?: (each: string) => Handler | undefined) {
   const files = new Map<string, Buffer>();
   const collections = new Set(['']);

@@ -8,10 +8,10 @@ import { type ObjectStoreServer, openObjectStore } from '../../s3-server/index.t
 
 type Context = Pick<TestContext, 'after'>;
 
-/** Nothing is secret here; how values are sealed is tested where they are. */
+/** Does not encrypt: sealing has its own tests. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
-/** A new directory that goes with the test. */
+/** A new directory that is removed after the test. */
 export function scratch(t: Context): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-staging-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
@@ -19,7 +19,8 @@ export function scratch(t: Context): string {
 }
 
 /**
- * The embedded store with the buckets `inputs` and `outputs`, and keys of a job: to read the one and write the other.
+ * The embedded store with the buckets `inputs` and `outputs`, and keys of a job that can read the first and write the
+ * second.
  */
 export async function embeddedStore(t: Context): Promise<{ store: ObjectStoreServer; access: S3Access }> {
   const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };

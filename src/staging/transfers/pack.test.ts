@@ -51,7 +51,7 @@ test('answer: several files are the base64 of a zip archive with relative names'
   assert.equal(entries.get('ä.txt')?.toString(), 'hello');
 });
 
-/** Reads an archive by its directory at the end (APPNOTE 4.3). */
+/** Reads an archive through its central directory (APPNOTE 4.3). */
 function unzip(archive: Buffer): Map<string, Buffer> {
   const end = archive.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'));
   const entries = new Map<string, Buffer>();

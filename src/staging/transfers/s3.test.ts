@@ -14,7 +14,7 @@ import { createTransfers } from './transfers.ts';
 type Context = Pick<TestContext, 'after'>;
 type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** A store with faults: each request gets the next answer, the last one again and again. */
+/** A faulty store: each request gets the next response; the last one is repeated. */
 async function faulty(t: Context, ...answers: Answer[]) {
   const bodies: string[] = [];
   let count = 0;

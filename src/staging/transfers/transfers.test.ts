@@ -233,7 +233,7 @@ test('fetch: with an eTag only that version is fetched', async (t) => {
   assert.equal(readFileSync(target, 'utf8'), 'first');
 });
 
-/** The manifest in the store, and what is said of it by whoever put it there. */
+/** Reads the manifest from the store, with its digest. */
 async function manifestAt(
   store: ObjectStoreServer,
   key: string,

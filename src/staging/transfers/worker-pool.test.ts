@@ -22,7 +22,7 @@ function pool(t: Context, size = 2) {
   return staging;
 }
 
-/** The workers of this process, or of another. */
+/** The worker processes of this process or of another one. */
 function workers(of = process.pid): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -114,7 +114,7 @@ test('workers: arguments and environment have no keys and no settings of the man
   }
 });
 
-/** A store that takes the first part of an upload and then says nothing until it is told to. */
+/** A store that accepts the first part of an upload and then does not respond until it is released. */
 async function stalling(t: Context, real: S3Access) {
   const stalled = Promise.withResolvers<void>();
   let count = 0;
@@ -142,7 +142,7 @@ test('workers: another worker repeats the order of a killed one', { skip: linux 
   const [killed = 0] = workers();
   process.kill(killed, 'SIGKILL');
   await done;
-  // The stalled one, a look at what is there, and the upload.
+  // The stalled request, the check of the store, and the upload.
   assert.equal(requests(), 3);
   const [next] = workers();
   assert.notEqual(next, killed);

@@ -114,7 +114,7 @@ describe('calls: a pod that answers calls', () => {
     const pod = await CallPod.start(t);
     const call = await pod.call('echo begun; sleep 60');
     await frameWith('log', call);
-    // What a killed one leaves; the first one is not told.
+    // The state after a kill; the first program gets no signal.
     pod.startProgram().catch(() => undefined);
     const last = await frameWith('end', call);
     assert.ok('end' in last && last.end.outcome !== 'succeeded');

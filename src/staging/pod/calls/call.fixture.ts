@@ -27,25 +27,25 @@ interface CallChoice extends Partial<Omit<CallEnvelope, 'orders' | 'stores' | 'l
   readonly stores?: Partial<PodStores>;
 }
 
-/** Frames of a call as they come. */
+/** The frames of a call as they arrive. */
 export interface Answer {
   readonly frames: AsyncIterableIterator<CallFrame>;
-  /** Whoever called leaves. */
+  /** The caller disconnects. */
   leave(): void;
 }
 
-/** A pod that answers calls, as directories and processes. Whatever was started ends with the test. */
+/** A pod that answers calls, made of directories and processes. The end of the test ends all processes. */
 export class CallPod {
   readonly parts: CallParts;
   port = 0;
-  /** That of the script, the last one that was started. */
+  /** The last started container of the script. */
   container!: ChildProcess;
-  /** Has the program beside it leave. */
+  /** Asks our program to stop. */
   leave: () => Promise<void> = async () => undefined;
   readonly #t: Pick<TestContext, 'after'>;
   readonly #layout: { shared: string; token: string };
   readonly #shell: readonly string[];
-  /** What was put to the addresses that calls are given, by their names. */
+  /** What was uploaded to the URLs of calls, by name. */
   readonly put = new Map<string, Buffer>();
   readonly #shelf = createServer((incoming, response) => void this.#keep(incoming, response));
   #calls = 0;
@@ -58,7 +58,7 @@ export class CallPod {
     this.#layout = { shared: join(root, 'shared'), token: join(root, 'token') };
     this.parts = callParts(this.#layout.shared);
     writeFileSync(this.#layout.token, `${TOKEN}\n`);
-    // As the kubelet does it when the container of the script comes first.
+    // As the kubelet does if the script's container starts first.
     for (const part of ['input', 'output', 'marks', 'said', 'config']) {
       mkdirSync(join(this.#layout.shared, part), { recursive: true });
       chmodSync(join(this.#layout.shared, part), 0o777);
@@ -75,7 +75,7 @@ export class CallPod {
     return pod;
   }
 
-  /** The container of the script. */
+  /** Starts the container of the script. */
   startContainer(): void {
     const { said, input, output, marks, config } = this.parts;
     const home = join(this.#layout.shared, 'home');
@@ -90,7 +90,7 @@ export class CallPod {
     this.container = child;
   }
 
-  /** The program beside it. */
+  /** Starts our program. */
   async startProgram(): Promise<void> {
     const stopping = new AbortController();
     this.#t.after(() => stopping.abort());
@@ -127,7 +127,7 @@ export class CallPod {
     });
   }
 
-  /** As the manager sends it, unless it is to be sent in another way. */
+  /** Sends a call as the manager does, unless `given` replaces headers and body. */
   async send(envelope: string, given?: { headers: Record<string, string>; body: string | Uint8Array }) {
     const { authorization, body: sealed } = sealCall(envelope, TOKEN);
     const { headers, body } = given ?? { headers: { authorization }, body: sealed };
@@ -143,7 +143,7 @@ export class CallPod {
     return { frames: framesOf(response), leave: hangUp };
   }
 
-  /** A call until its end, and what it printed. */
+  /** Waits for the end of a call; resolves to the end and the output. */
   async answered(script: string, choice: CallChoice = {}) {
     const name = `try-${this.#calls + 1}`;
     const { frames } = await this.call(script, choice);
@@ -169,13 +169,13 @@ async function* framesOf(response: IncomingMessage): AsyncIterableIterator<CallF
   }
 }
 
-/** Whoever called leaves, and the pod is ready for the next. */
+/** The caller disconnects, and the pod becomes ready for the next call. */
 export async function leave(call: Answer, pod: CallPod): Promise<void> {
   call.leave();
   await eventually(() => assert.ok(!existsSync(pod.parts.call), 'it is still being answered'));
 }
 
-/** The first frame of that kind. */
+/** The first frame of this kind. */
 export async function frameWith(key: string, { frames }: Answer): Promise<CallFrame> {
   for (let next = await frames.next(); !next.done; next = await frames.next()) if (key in next.value) return next.value;
   throw new Error(`the call ended without ${key}`);
