@@ -1,5 +1,5 @@
 import type { AuthenticatedWorker } from '../federation/index.ts';
-import { refusals } from '../federation/index.ts';
+import { signatureErrors } from '../federation/index.ts';
 import { hostedAttemptName } from '../jobs/index.ts';
 import { Secret } from '../lib/secret.ts';
 import type { Snapshot } from '../model/cluster-snapshot.ts';
@@ -87,7 +87,7 @@ export class MemoryServer implements DelegationServer {
 
   async permit(attempt: AttemptKey, from: AuthenticatedWorker) {
     this.#fail();
-    if (this.permits.some((given) => given.from.asking.nonce === from.asking.nonce)) throw refusals.repeated();
+    if (this.permits.some((given) => given.from.asking.nonce === from.asking.nonce)) throw signatureErrors.repeated();
     this.permits.push({ attempt, from });
     return this.permitted;
   }

@@ -6,7 +6,7 @@ import { FederationError } from '../peers/index.ts';
 import { ledgerOf } from './coordinator/ledger.fixture.ts';
 import type { LedgerMember } from './coordinator/ledger.ts';
 import { membersView } from './coordinator/members-view.ts';
-import { applyIntention, readIntention } from './members.ts';
+import { applyMembersChange, parseMembersChange } from './members.ts';
 
 const full = (cluster_id: string, service_name: string, more: Partial<Replica> = {}): Replica => ({
   type: 'oscar',
@@ -168,13 +168,13 @@ const forms: Form[] = [
 
 describe('every body that clients send', () => {
   for (const { name, method, body, before, after } of forms) {
-    test(name, () => assert.deepEqual(applyIntention(readIntention(method, body), before), after));
+    test(name, () => assert.deepEqual(applyMembersChange(parseMembersChange(method, body), before), after));
   }
 });
 
 test('a member that is removed is ended there, unless the body says otherwise', () => {
   const endOf = (body: unknown) => {
-    const intention = readIntention('DELETE', body);
+    const intention = parseMembersChange('DELETE', body);
     return intention.verb === 'remove' && intention.end;
   };
   assert.equal(endOf(undefined), 'undo');
@@ -184,7 +184,7 @@ test('a member that is removed is ended there, unless the body says otherwise', 
 });
 
 test('clusters and storage providers come along', () => {
-  const { clusters, storageProviders } = readIntention('POST', {
+  const { clusters, storageProviders } = parseMembersChange('POST', {
     members: [],
     clusters: { b: { endpoint: 'https://b.example' } },
     storage_providers: { s3: { one: { region: 'eu' } } },
@@ -215,7 +215,7 @@ const refused: { name: string; method: 'POST' | 'PUT' | 'DELETE'; body: unknown;
 for (const { name, method, body, says } of refused) {
   test(`${name} is refused`, () => {
     assert.throws(
-      () => readIntention(method, body),
+      () => parseMembersChange(method, body),
       (error) => error instanceof FederationError && error.code === 'invalid-federation' && says.test(error.message),
     );
   });
@@ -292,7 +292,7 @@ describe('members: a body of many entries', () => {
     const reads = [20_000, 40_000].map((length) => {
       const counted = countReads(many(length));
       assert.throws(
-        () => readIntention('POST', { replicas: counted.list }),
+        () => parseMembersChange('POST', { replicas: counted.list }),
         new RegExp(`^FederationError: replicas: has ${length} entries, and at most 120 are allowed$`),
       );
       return counted.reads();
@@ -303,10 +303,10 @@ describe('members: a body of many entries', () => {
   test('is not compared each with each', () => {
     const cost = (length: number) => {
       const [given, current] = [countReads(many(length)), countReads(many(length))];
-      applyIntention({ verb: 'add', members: given.list }, current.list);
+      applyMembersChange({ verb: 'add', members: given.list }, current.list);
       const changes = given.list.map((from) => ({ from, to: from }));
-      applyIntention({ verb: 'change', changes }, current.list);
-      applyIntention({ verb: 'remove', members: given.list, end: 'undo', force: false }, current.list);
+      applyMembersChange({ verb: 'change', changes }, current.list);
+      applyMembersChange({ verb: 'remove', members: given.list, end: 'undo', force: false }, current.list);
       return given.reads() + current.reads();
     };
     const [some, twice] = [cost(60), cost(120)];

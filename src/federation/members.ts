@@ -12,13 +12,13 @@ import { FederationError } from '../peers/index.ts';
 import { memberKey, repeatedMembers } from './topology.ts';
 
 /** What a request to the replicas resource means, whichever way its client says it. */
-export type Intention = IntentionOf & {
+export type MembersChange = MembersVerb & {
   /** These are merged with what the definition has. */
   readonly clusters?: Record<string, DefinedCluster>;
   readonly storageProviders?: StorageProviders;
 };
 
-type IntentionOf =
+type MembersVerb =
   | { readonly verb: 'add'; readonly members: readonly Replica[] }
   | { readonly verb: 'change'; readonly changes: readonly { readonly from: Replica; readonly to: Replica }[] }
   | {
@@ -58,14 +58,14 @@ interface Body {
  * Reads a body of the replicas resource (docs/federation.md#members): the key `members` or `replicas`, or a bare list;
  * a PUT with the old and the new members, or with one list of them; a DELETE of some, or of all.
  */
-export function readIntention(method: 'POST' | 'PUT' | 'DELETE', body: unknown): Intention {
+export function parseMembersChange(method: 'POST' | 'PUT' | 'DELETE', body: unknown): MembersChange {
   const problems: Problem[] = [];
   const read = readBody(method, body, problems);
   const named = read.members ?? read.replicas;
   for (const [key, list] of Object.entries({ members: named ?? [], update: read.update ?? [] })) {
     for (const index of repeatedMembers(list)) problems.push({ path: `${key}[${index}]`, message: 'is there twice' });
   }
-  const intention = intentionOf(method, read, named, problems);
+  const intention = toMembersVerb(method, read, named, problems);
   if (problems.length > 0) {
     const lines = problems.map(({ path, message }) => (path ? `${path}: ${message}` : message));
     throw new FederationError('invalid-federation', lines.join('\n'));
@@ -81,20 +81,25 @@ function readBody(method: string, body: unknown, problems: Problem[]): Body {
   if (method === 'DELETE' && (body === undefined || body === null || body === '')) return {};
   const whole = Array.isArray(body) ? { members: body } : body;
   const read = decode(BodySchema, whole, problems) as Body;
-  return { ...read, ...eachOf(read, 'members'), ...eachOf(read, 'replicas'), ...eachOf(read, 'update') };
+  return {
+    ...read,
+    ...normalizeMembers(read, 'members'),
+    ...normalizeMembers(read, 'replicas'),
+    ...normalizeMembers(read, 'update'),
+  };
 }
 
-const eachOf = (body: Body, key: 'members' | 'replicas' | 'update') =>
+const normalizeMembers = (body: Body, key: 'members' | 'replicas' | 'update') =>
   body[key] && { [key]: body[key].map((member) => ({ ...member, type: member.type.trim().toLowerCase() })) };
 
-function intentionOf(
+function toMembersVerb(
   method: 'POST' | 'PUT' | 'DELETE',
   { update, delete: ends = true, force = false }: Body,
   named: readonly Replica[] | undefined,
   problems: Problem[],
-): IntentionOf {
+): MembersVerb {
   if (method === 'POST') return { verb: 'add', members: named ?? [] };
-  if (method === 'PUT') return { verb: 'change', changes: changesOf(named, update, problems) };
+  if (method === 'PUT') return { verb: 'change', changes: pairChanges(named, update, problems) };
   const all = !named || named.length === 0 || (named.length === 1 && named.every(isBlank));
   return { verb: 'remove', members: all ? 'all' : named, end: ends ? 'undo' : 'detach', force };
 }
@@ -102,7 +107,11 @@ function intentionOf(
 const isBlank = ({ cluster_id, service_name, url }: Replica) => cluster_id === '' && service_name === '' && url === '';
 
 /** Two lists of one length say what becomes of what; otherwise a member is changed by the entry that names it. */
-function changesOf(named: readonly Replica[] | undefined, update: readonly Replica[] | undefined, problems: Problem[]) {
+function pairChanges(
+  named: readonly Replica[] | undefined,
+  update: readonly Replica[] | undefined,
+  problems: Problem[],
+) {
   if (!named || !update) return (named ?? update ?? []).map((member) => ({ from: member, to: member }));
   if (named.length === update.length) return named.map((from, index) => ({ from, to: update[index] ?? from }));
   const known = new Set(named.map(memberKey));
@@ -118,7 +127,7 @@ function changesOf(named: readonly Replica[] | undefined, update: readonly Repli
 }
 
 /** Members that have to be there for what is intended: those to be changed or removed by their names. */
-export function namedBy(intention: Intention): readonly Replica[] {
+export function listNamedMembers(intention: MembersChange): readonly Replica[] {
   if (intention.verb === 'change') return intention.changes.map(({ from }) => from);
   return intention.verb === 'remove' && intention.members !== 'all' ? intention.members : [];
 }
@@ -128,7 +137,7 @@ export const memberName = ({ type, url, cluster_id, service_name }: Replica): st
   type === 'endpoint' ? url : `${cluster_id}/${service_name}`;
 
 /** The members that follow from an intention. */
-export function applyIntention(intention: Intention, current: readonly Replica[]): Replica[] {
+export function applyMembersChange(intention: MembersChange, current: readonly Replica[]): Replica[] {
   switch (intention.verb) {
     case 'add': {
       const given = new Map(intention.members.map((member) => [memberKey(member), member]));

@@ -5,7 +5,14 @@ import { countReads } from '../lib/counted-reads.fixture.ts';
 import { Secret } from '../lib/secret.ts';
 import { type Replica, readDefinition, type ServiceDocument } from '../model/service/index.ts';
 import { serviceBodies } from '../model/service/service.arbitrary.ts';
-import { bodyOf, definitionDigest, expand, type Federated, memberKey, memberProblems } from './topology.ts';
+import {
+  definitionDigest,
+  expandToWorkers,
+  type FederatedDefinition,
+  memberKey,
+  memberProblems,
+  serializeWorker,
+} from './topology.ts';
 
 const STORE = { endpoint: 'https://store.origin.example', verify: true, region: 'us-east-1' };
 const TOKEN = 'the-refresh-token';
@@ -16,7 +23,7 @@ interface Given {
   readonly body?: Record<string, unknown>;
 }
 
-function federated({ members, topology = 'star', body = {} }: Given): Federated {
+function federated({ members, topology = 'star', body = {} }: Given): FederatedDefinition {
   const { definition, secrets } = readDefinition({
     image: 'busybox',
     script: 'true',
@@ -70,7 +77,7 @@ const anything = fc.record({
 test('there is one worker for each member, with its name and its cluster, and none without members', () => {
   fc.assert(
     fc.property(anything, (given) => {
-      const workers = expand(federated(given));
+      const workers = expandToWorkers(federated(given));
       assert.deepEqual(
         workers.map(({ document: { name, cluster_id } }) => [name, cluster_id]),
         given.members.map(({ service_name, cluster_id }) => [service_name, cluster_id]),
@@ -83,7 +90,7 @@ test('in a mesh every service lists exactly the others, the coordinator first wi
   fc.assert(
     fc.property(anything, (given) => {
       const mesh = given.topology.toLowerCase() === 'mesh';
-      for (const { member: self, document } of expand(federated(given))) {
+      for (const { member: self, document } of expandToWorkers(federated(given))) {
         const listed = document.federation?.members ?? [];
         if (!mesh) {
           assert.deepEqual(listed, []);
@@ -103,8 +110,8 @@ test('in a mesh every service lists exactly the others, the coordinator first wi
 test('no worker is sent who owns it, a token, or a key of anybody; the values of ordinary secrets are (F20, F33, F36, F47)', () => {
   fc.assert(
     fc.property(anything, (given) => {
-      for (const worker of expand(federated(given))) {
-        const body = bodyOf(worker);
+      for (const worker of expandToWorkers(federated(given))) {
+        const body = serializeWorker(worker);
         for (const secret of [
           TOKEN,
           'cluster-password',
@@ -131,23 +138,23 @@ test('no worker is sent who owns it, a token, or a key of anybody; the values of
 test('no two definitions share an object, nor one with the coordinator (F19)', () => {
   const origin = federated({ members: [oscar('a', 'one'), oscar('b', 'two')], topology: 'mesh' });
   const before = JSON.stringify(origin.definition);
-  const [one, two] = expand(origin);
+  const [one, two] = expandToWorkers(origin);
   assert.ok(one && two);
   scribble(one.document);
   scribble(one.member);
   assert.equal(JSON.stringify(origin.definition), before);
-  assert.deepEqual(two, expand(origin)[1]);
+  assert.deepEqual(two, expandToWorkers(origin)[1]);
 });
 
 test('expanding twice gives the same bytes, and a member that left and came back the same graph', () => {
   fc.assert(
     fc.property(anything, (given) => {
-      const [once, again] = [expand(federated(given)), expand(federated(given))];
-      assert.deepEqual(once.map(bodyOf), again.map(bodyOf));
+      const [once, again] = [expandToWorkers(federated(given)), expandToWorkers(federated(given))];
+      assert.deepEqual(once.map(serializeWorker), again.map(serializeWorker));
       assert.deepEqual(once.map(definitionDigest), again.map(definitionDigest));
       const [gone, ...stayed] = given.members;
       if (!gone) return;
-      const back = expand(federated({ ...given, members: [...stayed, gone] }));
+      const back = expandToWorkers(federated({ ...given, members: [...stayed, gone] }));
       const digests = (workers: typeof back) =>
         new Map(workers.map((worker) => [worker.document.name + worker.document.cluster_id, listedBy(worker)]));
       assert.deepEqual(digests(back), digests(once));
@@ -157,20 +164,20 @@ test('expanding twice gives the same bytes, and a member that left and came back
 
 test('the digest tells every difference but that of the revision', () => {
   const given = { members: [oscar('a', 'one')] };
-  const [worker] = expand(federated(given));
-  const [later] = expand({ ...federated(given), revision: 9 });
-  const [other] = expand({ ...federated(given), secrets: { PASSWORD: new Secret('another') } });
-  const [script] = expand(federated({ ...given, body: { script: 'false' } }));
+  const [worker] = expandToWorkers(federated(given));
+  const [later] = expandToWorkers({ ...federated(given), revision: 9 });
+  const [other] = expandToWorkers({ ...federated(given), secrets: { PASSWORD: new Secret('another') } });
+  const [script] = expandToWorkers(federated({ ...given, body: { script: 'false' } }));
   assert.ok(worker && later && other && script);
   assert.equal(definitionDigest(worker), definitionDigest(later));
-  assert.notEqual(bodyOf(worker), bodyOf(later));
+  assert.notEqual(serializeWorker(worker), serializeWorker(later));
   assert.notEqual(definitionDigest(worker), definitionDigest(other));
   assert.notEqual(definitionDigest(worker), definitionDigest(script));
 });
 
 test('what the user wrote stays: group, topology, policy, and buckets of the origin', () => {
   const output = [{ storage_provider: 'minio.default', path: 'results' }];
-  const [worker] = expand(federated({ members: [oscar('a', 'one')], topology: 'Tree', body: { output } }));
+  const [worker] = expandToWorkers(federated({ members: [oscar('a', 'one')], topology: 'Tree', body: { output } }));
   assert.equal(worker?.document.federation?.group_id, 'origin');
   assert.equal(worker?.document.federation?.topology, 'Tree');
   assert.equal(worker?.document.output[0]?.path, 'origin/results');
@@ -179,7 +186,7 @@ test('what the user wrote stays: group, topology, policy, and buckets of the ori
 
 test('an endpoint is a member and nothing is deployed there (F18)', () => {
   const endpoint = { type: 'endpoint', url: 'https://any.example/hook' };
-  const workers = expand(federated({ members: [oscar('a', 'one'), endpoint], topology: 'mesh' }));
+  const workers = expandToWorkers(federated({ members: [oscar('a', 'one'), endpoint], topology: 'mesh' }));
   assert.equal(workers.length, 1);
   assert.deepEqual(
     workers[0]?.document.federation?.members?.map(({ type }) => type),
@@ -208,7 +215,7 @@ const one = (): Replica => ({
   headers: {},
 });
 
-const listedBy = ({ document }: ReturnType<typeof expand>[number]) =>
+const listedBy = ({ document }: ReturnType<typeof expandToWorkers>[number]) =>
   (document.federation?.members ?? [])
     .map(({ cluster_id, service_name }) => `${cluster_id}/${service_name}`)
     .toSorted();

@@ -13,7 +13,7 @@ import {
 } from '../model/service/index.ts';
 
 /** What one definition becomes on several clusters (docs/federation.md#a-definition). */
-export interface Federated {
+export interface FederatedDefinition {
   /** Of the coordinator, in canonical form. */
   readonly definition: Definition;
   /** Values of `environment.secrets`. The refresh token is not among them: it has one holder. */
@@ -28,7 +28,7 @@ export interface Federated {
 }
 
 /** A service that the coordinator makes on another cluster. */
-export interface Worker {
+export interface WorkerDefinition {
   readonly member: Replica;
   /** The definition as it is sent, without the values of secrets. */
   readonly document: ServiceDocument;
@@ -36,7 +36,7 @@ export interface Worker {
 }
 
 /** The service of each member. Members of type `endpoint` are any URL: nothing is deployed there (F18). */
-export function expand(federated: Federated): Worker[] {
+export function expandToWorkers(federated: FederatedDefinition): WorkerDefinition[] {
   const members = federated.definition.federation?.members ?? [];
   return members.filter(isDeployed).map((member) => ({
     member: structuredClone(member),
@@ -46,17 +46,17 @@ export function expand(federated: Federated): Worker[] {
 }
 
 /** The body of the request that makes or changes a worker. Here the secrets come in, for the way over TLS (F20). */
-export function bodyOf({ document, secrets }: Worker): string {
+export function serializeWorker({ document, secrets }: WorkerDefinition): string {
   const values = Object.fromEntries(Object.entries(secrets).map(([name, secret]) => [name, secret.reveal()]));
   const { environment } = document;
   return JSON.stringify(encode(ServiceSchema, { ...document, environment: { ...environment, secrets: values } }));
 }
 
 /** Says whether a worker is what it should be, without sending it: the revision does not count. */
-export function definitionDigest(worker: Worker): string {
+export function definitionDigest(worker: WorkerDefinition): string {
   const { [REVISION]: _, ...annotations } = worker.document.annotations;
   return createHash('sha256')
-    .update(bodyOf({ ...worker, document: { ...worker.document, annotations } }))
+    .update(serializeWorker({ ...worker, document: { ...worker.document, annotations } }))
     .digest('hex');
 }
 
@@ -65,7 +65,7 @@ const REVISION = `${PREFIX}federation-revision`;
 
 const isDeployed = ({ type }: Replica) => type === 'oscar';
 
-function workerDocument(federated: Federated, member: Replica): ServiceDocument {
+function workerDocument(federated: FederatedDefinition, member: Replica): ServiceDocument {
   const { definition, origin, secrets, uid, revision } = federated;
   const { federation: _, clusters: __, storage_providers, ...rest } = definition;
   return {
@@ -96,7 +96,7 @@ function workerDocument(federated: Federated, member: Replica): ServiceDocument 
 }
 
 /** In a mesh every service lists all others, the coordinator first; in a star a worker knows of nobody. */
-function workerFederation({ definition, origin }: Federated, self: Replica): Federation {
+function workerFederation({ definition, origin }: FederatedDefinition, self: Replica): Federation {
   const { members = [], ...federation } = definition.federation ?? { group_id: definition.name, topology: 'none' };
   if (federation.topology.toLowerCase() !== 'mesh') return { ...federation, members: [] };
   const coordinator: Replica = {
@@ -114,7 +114,7 @@ function workerFederation({ definition, origin }: Federated, self: Replica): Fed
   return { ...federation, members: [coordinator, ...others.map((member) => ({ ...member, headers: {} }))] };
 }
 
-function knownClusters({ origin, clusters }: Federated): Record<string, DefinedCluster> {
+function knownClusters({ origin, clusters }: FederatedDefinition): Record<string, DefinedCluster> {
   const known = [...clusters, [origin.clusterId, { endpoint: origin.endpoint, ssl_verify: true }] as const];
   return Object.fromEntries(known.map(([id, cluster]) => [id, { ...cluster, auth_user: '', auth_password: '' }]));
 }

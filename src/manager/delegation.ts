@@ -33,7 +33,7 @@ import type { JobRecord } from '../model/job/index.ts';
 import { memberHeaders, type Replica, type Service } from '../model/service/index.ts';
 import { EndpointTarget, type PeerClients, peerClients } from '../peers/index.ts';
 import type { LogOptions } from '../ports/index.ts';
-import { loadSecrets, ownerOfSecrets, type Services } from '../services/index.ts';
+import { loadSecrets, type Services, toSecretsOwner } from '../services/index.ts';
 import { createObjectProbe } from '../staging/index.ts';
 import type { Term } from './backends/leadership.ts';
 import { authorizationFor, type GetOwnerToken, type OpenFederation } from './federation.ts';
@@ -236,7 +236,7 @@ class Endpoints {
   }
 
   async targetOf(member: Replica, service: Service): Promise<EndpointTarget> {
-    const { credentials } = await loadSecrets(ownerOfSecrets(service), this.#catalog);
+    const { credentials } = await loadSecrets(toSecretsOwner(service), this.#catalog);
     const { url, ssl_verify: verify } = member;
     const headers = memberHeaders(member, credentials);
     const values = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);

@@ -8,13 +8,13 @@ import {
   type Audited,
   type Coordination,
   type Federations,
-  instanceId,
-  memberAddress,
-  newInstanceId,
+  loadInstanceId,
   ownServices,
   Reconciler,
   recoverFederations,
   recoverWorkers,
+  resetInstanceId,
+  resolveMemberAddress,
   selfPeer,
   type Workers,
 } from '../federation/index.ts';
@@ -31,7 +31,7 @@ export interface OpenFederation extends Federations {
   readonly lines: PeerConnections;
   readonly isOwn: (endpoint: string) => boolean;
   /** Where a member is by now. */
-  readonly addressOf: (member: Parameters<typeof memberAddress>[0]) => PeerAddress;
+  readonly addressOf: (member: Parameters<typeof resolveMemberAddress>[0]) => PeerAddress;
   /** From now on this one is told of other managers. */
   tell(watcher: ManagerWatcher): void;
   /** Where the manager listens, as soon as it does: then it knows its own address. */
@@ -75,7 +75,7 @@ export async function openFederation(
   { getOwnerToken, outstanding, newIdentity }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
-  const instance = newIdentity ? await newInstanceId(catalog) : await instanceId(catalog);
+  const instance = newIdentity ? await resetInstanceId(catalog) : await loadInstanceId(catalog);
   if (newIdentity) log.warn({ instance }, 'this cluster is another one from now on');
   const audit = (event: Audited) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]);
   const workers = { catalog, instance, audit };
@@ -88,7 +88,7 @@ export async function openFederation(
   let reconciler: Reconciler | undefined;
   let watcher: ManagerWatcher | undefined;
   const back = ({ endpoint: at }: PeerAddress) => {
-    reconciler?.answersAgain(at);
+    reconciler?.onPeerRecovered(at);
     watcher?.onReachable(at);
   };
   const peers = createPeers({ self, isOwn, networks: config.peerNetworks, back });
@@ -112,16 +112,16 @@ export async function openFederation(
       return condition ? [condition] : [];
     },
     audit,
-    looked({ problem, ...look }) {
+    onMemberHealth({ problem, ...look }) {
       if (!problem) return log.info(look, 'member answers again');
       // What is no word of a peer is a fault of this manager, which nobody else tells of.
       const err = problem.cause instanceof OscarError ? undefined : problem.cause;
       log.warn({ ...look, cause: problem.message, ...(err !== undefined && { err }) }, 'member not up to date');
     },
-    heardFrom(member) {
-      reconciler?.heardFrom(member);
+    onMemberRequest(member) {
+      reconciler?.onMemberRequest(member);
       watcher?.onRequestFrom(member.endpoint, () => {
-        const line = peers.lineTo(memberAddress(member, coordination));
+        const line = peers.lineTo(resolveMemberAddress(member, coordination));
         if (line !== 'self') line.hope();
       });
     },
@@ -136,7 +136,7 @@ export async function openFederation(
     workers,
     lines: peers,
     isOwn,
-    addressOf: (member) => memberAddress(member, coordination),
+    addressOf: (member) => resolveMemberAddress(member, coordination),
     tell(given) {
       watcher = given;
     },

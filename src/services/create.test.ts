@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { changedIn } from '../lib/changed-in.fixture.ts';
 import { StoreError } from '../ports/index.ts';
 import { createService } from './create.ts';
-import { intentsOf } from './intent.ts';
+import { listIntents } from './intent.ts';
 import { removeService } from './remove.ts';
 import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts';
 
@@ -186,7 +186,7 @@ describeCatalog('creating a service', (open) => {
     const services = changedIn(catalog.services, { create });
     await assert.rejects(createService(alice, secrets, { ...catalog, services }), { code: 'unavailable' });
     assert.deepEqual((await catalog.secrets.keys('service')).items, []);
-    assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
+    assert.deepEqual(await Array.fromAsync(listIntents(catalog.journal)), []);
     await createService(bob, body(), catalog);
   });
 
@@ -206,6 +206,6 @@ describeCatalog('creating a service', (open) => {
     assert.equal((await catalog.services.get('demo'))?.service.uid, service.uid);
     assert.ok(await catalog.secrets.get('service', `${service.namespace}/demo`));
     assert.ok(await catalog.secrets.get('credentials', service.uid));
-    assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
+    assert.deepEqual(await Array.fromAsync(listIntents(catalog.journal)), []);
   });
 });

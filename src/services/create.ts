@@ -11,12 +11,11 @@ import {
 import type { Reservation, ServiceRecord } from '../ports/index.ts';
 import { admit } from './admit.ts';
 import { ServicesError } from './errors.ts';
-import { beginIntent, endIntent, leftoversOf } from './intent.ts';
-import { arrangeProviders } from './provider-buckets.ts';
-import { forget } from './remove.ts';
-import { ownerOfSecrets, saveSecrets, vaultSecrets } from './service-secrets.ts';
+import { beginIntent, endIntent, toLeftovers } from './intent.ts';
+import { removeLeftovers } from './remove.ts';
+import { saveSecrets, toSecretsOwner, vaultSecrets } from './service-secrets.ts';
 import type { Services } from './services.ts';
-import { arrangeStorage } from './storage.ts';
+import { provisionProviderBuckets, provisionStorage } from './storage.ts';
 
 /**
  * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
@@ -43,12 +42,12 @@ export async function createService(
   if (reservation === 'taken') {
     throw new ServicesError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
   }
-  const leftovers = leftoversOf(service);
+  const leftovers = toLeftovers(service);
   const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());
   let remote: readonly RemoteBucket[] = [];
   try {
-    if (catalog.providers) remote = await arrangeProviders(service, catalog.providers);
-    const record = await make(
+    if (catalog.providers) remote = await provisionProviderBuckets(service, catalog.providers);
+    const record = await createRecord(
       reservation,
       service,
       await vaultSecrets(service.uid, secrets, principal, catalog),
@@ -61,7 +60,7 @@ export async function createService(
     const made = await catalog.services.get(name);
     if (made?.service.uid !== service.uid) {
       await catalog.services.release(reservation);
-      await forget({ ...leftovers, remote }, catalog);
+      await removeLeftovers({ ...leftovers, remote }, catalog);
     }
     await endIntent(intent, catalog.journal);
     if (made?.service.uid === service.uid) return made;
@@ -69,14 +68,14 @@ export async function createService(
   }
 }
 
-async function make(
+async function createRecord(
   reservation: Reservation,
   service: Service,
   secrets: DefinitionSecrets,
   catalog: Services,
 ): Promise<ServiceRecord> {
-  await saveSecrets(ownerOfSecrets(service), secrets, catalog);
-  if (catalog.objects) await arrangeStorage(service, catalog.objects);
+  await saveSecrets(toSecretsOwner(service), secrets, catalog);
+  if (catalog.objects) await provisionStorage(service, catalog.objects);
   return catalog.services.create(reservation, service);
 }
 

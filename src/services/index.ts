@@ -2,11 +2,16 @@ export { admit, clustersWithoutAccounts, withoutClusterAccounts } from './admit.
 export { setAllowedImages } from './allowed-images.ts';
 export { createService } from './create.ts';
 export { ServicesError, type ServicesErrorCode } from './errors.ts';
-export { arrangeProviders } from './provider-buckets.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
-export { findRemovable, removeRecord, removeService, tidyStorage } from './remove.ts';
-export { forgetSecrets, loadSecrets, ownerOfSecrets } from './service-secrets.ts';
+export { findRemovable, releaseStorage, removeRecord, removeService } from './remove.ts';
+export { loadSecrets, removeSecrets, toSecretsOwner } from './service-secrets.ts';
 export type { Services } from './services.ts';
-export { adoptBuckets, arrangeStorage, renewSubscriptions, storageClaim } from './storage.ts';
+export {
+  adoptBuckets,
+  provisionProviderBuckets,
+  provisionStorage,
+  renewSubscriptions,
+  toStorageClaim,
+} from './storage.ts';
 export { oldVersion, replaceDefinition, updateService } from './update.ts';

@@ -1,7 +1,7 @@
 import type { Service } from '../model/service/index.ts';
 import { isRace, type Journal, type JournalEntry } from '../ports/index.ts';
-import { ownerOfSecrets, type SecretsOwner } from './service-secrets.ts';
-import { type StorageClaim, storageClaim } from './storage.ts';
+import { type SecretsOwner, toSecretsOwner } from './service-secrets.ts';
+import { type StorageClaim, toStorageClaim } from './storage.ts';
 
 /**
  * What is begun here is written down first, so that `recover` can clean up after a manager that died in the middle.
@@ -14,7 +14,10 @@ export type Intent = JournalEntry;
 /** What a service may leave behind, known by ids and places alone. */
 export type Leftovers = SecretsOwner & StorageClaim;
 
-export const leftoversOf = (service: Service): Leftovers => ({ ...ownerOfSecrets(service), ...storageClaim(service) });
+export const toLeftovers = (service: Service): Leftovers => ({
+  ...toSecretsOwner(service),
+  ...toStorageClaim(service),
+});
 
 export async function beginIntent(
   verb: 'create' | 'remove',
@@ -45,7 +48,7 @@ export async function endIntent(intent: Intent, journal: Journal): Promise<void>
   }
 }
 
-export async function* intentsOf(
+export async function* listIntents(
   journal: Journal,
 ): AsyncGenerator<{ intent: Intent; leftovers: Leftovers; begun: number }> {
   let page = await journal.list(PREFIX);

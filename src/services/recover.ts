@@ -1,6 +1,6 @@
 import { forEachSettled } from '../lib/concurrency.ts';
-import { endIntent, intentsOf } from './intent.ts';
-import { forget } from './remove.ts';
+import { endIntent, listIntents } from './intent.ts';
+import { removeLeftovers } from './remove.ts';
 import type { Services } from './services.ts';
 
 /**
@@ -9,12 +9,12 @@ import type { Services } from './services.ts';
  * older than a reservation lives, since it may be in the middle of one. One that cannot be settled now holds up no other.
  */
 export async function recoverServices(begunBefore: number, catalog: Services): Promise<number> {
-  return forEachSettled(intentsOf(catalog.journal), async ({ intent, leftovers, begun }) => {
+  return forEachSettled(listIntents(catalog.journal), async ({ intent, leftovers, begun }) => {
     if (begun >= begunBefore) return false;
     const version = await catalog.journal.claim(intent.key, intent.version);
     if (version === 'busy') return false;
     const current = await catalog.services.getFresh(leftovers.name);
-    if (current?.service.uid !== leftovers.uid) await forget(leftovers, catalog);
+    if (current?.service.uid !== leftovers.uid) await removeLeftovers(leftovers, catalog);
     // Whoever made it may have died before it let go of the name, which the service itself takes since.
     else await catalog.services.release({ name: leftovers.name, uid: leftovers.uid });
     await endIntent({ ...intent, version }, catalog.journal);

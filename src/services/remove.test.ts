@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createService } from './create.ts';
-import { beginIntent, intentsOf, leftoversOf } from './intent.ts';
+import { beginIntent, listIntents, toLeftovers } from './intent.ts';
 import { recoverServices } from './recover.ts';
 import { removeService } from './remove.ts';
 import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts';
@@ -19,7 +19,7 @@ describeCatalog('removing a service', (open) => {
     assert.equal(await catalog.services.get('demo'), undefined);
     assert.deepEqual((await catalog.secrets.keys('service')).items, []);
     assert.deepEqual((await catalog.secrets.keys('credentials')).items, []);
-    assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
+    assert.deepEqual(await Array.fromAsync(listIntents(catalog.journal)), []);
     const second = await createService(bob, body(), catalog);
     assert.notEqual(second.service.uid, first.service.uid);
   });
@@ -62,7 +62,7 @@ describeCatalog('recovering after a crash', (open) => {
     await using catalog = open();
     const made = [await createService(alice, body({ name: 'one' }), catalog)];
     made.push(await createService(alice, body({ name: 'two' }), catalog));
-    for (const { service } of made) await beginIntent('remove', leftoversOf(service), catalog.journal, Date.now());
+    for (const { service } of made) await beginIntent('remove', toLeftovers(service), catalog.journal, Date.now());
     for (const { service, version } of made) await catalog.services.remove(service.definition.name, version);
     const forgotten: string[] = [];
     const forgetJobs = async (uid: string) => {
@@ -70,13 +70,13 @@ describeCatalog('recovering after a crash', (open) => {
     };
     await assert.rejects(recoverServices(later(), { ...catalog, forgetJobs }), /the store is away/);
     assert.equal(forgotten.length, 2);
-    assert.equal((await Array.fromAsync(intentsOf(catalog.journal))).length, 1);
+    assert.equal((await Array.fromAsync(listIntents(catalog.journal))).length, 1);
   });
 
   test('a service that was never finished leaves no secrets', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    const owner = { ...leftoversOf(service), uid: 'unfinished', name: 'unfinished' };
+    const owner = { ...toLeftovers(service), uid: 'unfinished', name: 'unfinished' };
     await beginIntent('create', owner, catalog.journal, Date.now());
     await catalog.secrets.put('service', `${owner.namespace}/unfinished`, { A: service.token });
     await catalog.secrets.put('credentials', 'unfinished', { A: service.token });
@@ -90,7 +90,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('a service that was finished keeps everything', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
+    await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
     assert.equal(await recoverServices(later(), catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${service.namespace}/demo`));
     assert.ok(await catalog.secrets.get('credentials', service.uid));
@@ -99,7 +99,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('a service that was finished does not keep the name reserved beside', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
+    await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
     const released: unknown[] = [];
     const services = { look: () => catalog.services.get('demo'), release: async (it: unknown) => released.push(it) };
     await recoverServices(later(), { ...catalog, services: services as unknown as typeof catalog.services });
@@ -110,7 +110,7 @@ describeCatalog('recovering after a crash', (open) => {
     await using catalog = open();
     const first = await createService(alice, secret, catalog);
     await removeService(alice, 'demo', undefined, catalog);
-    await beginIntent('remove', leftoversOf(first.service), catalog.journal, Date.now());
+    await beginIntent('remove', toLeftovers(first.service), catalog.journal, Date.now());
     const second = await createService(alice, secret, catalog);
     assert.equal(await recoverServices(later(), catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${second.service.namespace}/demo`));
@@ -120,7 +120,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('what was begun just now may still be in progress: it is left alone', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    await beginIntent('create', { ...leftoversOf(service), uid: 'u' }, catalog.journal, Date.now());
+    await beginIntent('create', { ...toLeftovers(service), uid: 'u' }, catalog.journal, Date.now());
     assert.equal(await recoverServices(Date.now() - 60_000, catalog), 0);
   });
 });

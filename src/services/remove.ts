@@ -2,12 +2,11 @@ import type { Admin, User } from '../identity/index.ts';
 import type { Service } from '../model/service/index.ts';
 import { isRace, type ServiceRecord, usesBucket } from '../ports/index.ts';
 import { ServicesError } from './errors.ts';
-import { beginIntent, endIntent, type Leftovers, leftoversOf } from './intent.ts';
-import { clearProviders } from './provider-buckets.ts';
+import { beginIntent, endIntent, type Leftovers, toLeftovers } from './intent.ts';
 import { findService } from './read.ts';
-import { forgetSecrets } from './service-secrets.ts';
+import { removeSecrets } from './service-secrets.ts';
 import type { Services } from './services.ts';
-import { clearStorage, type StorageClaim } from './storage.ts';
+import { releaseOwnStorage, releaseProviderBuckets, type StorageClaim } from './storage.ts';
 
 const ATTEMPTS = 8;
 
@@ -48,7 +47,7 @@ export async function findRemovable(
 
 /** Removes a service as it was read, with all it has. False when it has changed since. */
 export async function removeRecord({ service, version }: ServiceRecord, catalog: Services): Promise<boolean> {
-  const leftovers = leftoversOf(service);
+  const leftovers = toLeftovers(service);
   const intent = await beginIntent('remove', leftovers, catalog.journal, catalog.now());
   try {
     await catalog.services.remove(service.definition.name, version);
@@ -57,23 +56,23 @@ export async function removeRecord({ service, version }: ServiceRecord, catalog:
     if (!isRace(error)) throw error;
     return false;
   }
-  await forget(leftovers, catalog);
+  await removeLeftovers(leftovers, catalog);
   await endIntent(intent, catalog.journal);
   return true;
 }
 
 /** Removes what a service that is gone, or was never finished, has left in the stores. Again: nothing happens. */
-export async function forget(leftovers: Leftovers, catalog: Services): Promise<void> {
+export async function removeLeftovers(leftovers: Leftovers, catalog: Services): Promise<void> {
   await catalog.forgetJobs?.(leftovers.uid);
-  await forgetSecrets(leftovers, catalog);
-  await tidyStorage(leftovers, undefined, catalog);
+  await removeSecrets(leftovers, catalog);
+  await releaseStorage(leftovers, undefined, catalog);
 }
 
 /** Takes back what a service no longer needs in the object stores; `next` is the service as it is now. */
-export async function tidyStorage(claim: StorageClaim, next: Service | undefined, catalog: Services): Promise<void> {
-  if (catalog.providers) await clearProviders(claim, catalog.providers, next);
+export async function releaseStorage(claim: StorageClaim, next: Service | undefined, catalog: Services): Promise<void> {
+  if (catalog.providers) await releaseProviderBuckets(claim, catalog.providers, next);
   if (!catalog.objects) return;
-  await clearStorage(claim, catalog.objects, {
+  await releaseOwnStorage(claim, catalog.objects, {
     ...(next && { next }),
     heirOf: async (bucket) => {
       // Whoever is not in it loses its files.

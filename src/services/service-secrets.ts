@@ -8,7 +8,7 @@ import type { Services } from './services.ts';
 /** What of a service says where its secrets are. */
 export type SecretsOwner = Pick<Service, 'uid' | 'namespace'> & { readonly name: string };
 
-export const ownerOfSecrets = ({ uid, namespace, definition }: Service): SecretsOwner => ({
+export const toSecretsOwner = ({ uid, namespace, definition }: Service): SecretsOwner => ({
   uid,
   namespace,
   name: definition.name,
@@ -28,7 +28,7 @@ export async function loadSecrets(owner: SecretsOwner, { secrets }: Pick<Service
   return {
     environment: environment?.values ?? {},
     credentials: credentials?.values ?? {},
-    versions: { ...versionAs('environment', environment), ...versionAs('credentials', credentials) },
+    versions: { ...toVersion('environment', environment), ...toVersion('credentials', credentials) },
   };
 }
 
@@ -52,11 +52,11 @@ export async function saveSecrets(
 }
 
 /** Loads them for a change. A refresh token that was stored itself, before there was a vault, goes there first. */
-export async function loadVaulted(service: Service, catalog: VaultOfCatalog): Promise<LoadedSecrets> {
-  const stored = await loadSecrets(ownerOfSecrets(service), catalog);
+export async function loadSecretsForChange(service: Service, catalog: VaultStores): Promise<LoadedSecrets> {
+  const stored = await loadSecrets(toSecretsOwner(service), catalog);
   if (!stored.credentials[REFRESH_TOKEN_SLOT]) return stored;
   await findGrant(service, catalog);
-  return loadSecrets(ownerOfSecrets(service), catalog);
+  return loadSecrets(toSecretsOwner(service), catalog);
 }
 
 /** What a service stores of its secrets: a refresh token goes to the vault, and the service keeps the id of the grant. */
@@ -64,7 +64,7 @@ export async function vaultSecrets(
   uid: string,
   secrets: DefinitionSecrets,
   bringer: Admin | User,
-  catalog: VaultOfCatalog,
+  catalog: VaultStores,
 ): Promise<DefinitionSecrets> {
   const { [REFRESH_TOKEN_SLOT]: token, ...credentials } = secrets.credentials;
   if (!token) return secrets;
@@ -72,16 +72,16 @@ export async function vaultSecrets(
   return { ...secrets, credentials: { ...credentials, [GRANT_SLOT]: new Secret(grant) } };
 }
 
-type VaultOfCatalog = Pick<Services, 'secrets' | 'now' | 'newUid'>;
+type VaultStores = Pick<Services, 'secrets' | 'now' | 'newUid'>;
 
 /** The service leaves the grants that it has no more; all of them, if it has been removed meanwhile. */
-export async function leaveGrants(
+export async function releaseUnusedGrants(
   owner: SecretsOwner,
   catalog: Pick<Services, 'secrets' | 'services' | 'now'>,
 ): Promise<void> {
   const current = await catalog.services.get(owner.name);
   if (current?.service.uid === owner.uid) await detachGrants(owner.uid, catalog);
-  else await forgetSecrets(owner, catalog);
+  else await removeSecrets(owner, catalog);
 }
 
 interface Replacement {
@@ -122,7 +122,7 @@ export async function replaceSecrets(
  * service of that name, which keeps its secrets in the same place, cannot come in between; if there is one already,
  * that place is its own.
  */
-export async function forgetSecrets(
+export async function removeSecrets(
   owner: SecretsOwner,
   catalog: Pick<Services, 'secrets' | 'services' | 'now'>,
 ): Promise<void> {
@@ -152,6 +152,6 @@ function sameBundle(a: Readonly<Record<string, Secret>>, b: Readonly<Record<stri
   return names.length === Object.keys(b).length && names.every((name) => b[name]?.equals(a[name] ?? '') === true);
 }
 
-function versionAs<K extends string>(key: K, record: SecretRecord | undefined): { [P in K]?: Version } {
+function toVersion<K extends string>(key: K, record: SecretRecord | undefined): { [P in K]?: Version } {
   return record ? ({ [key]: record.version } as { [P in K]: Version }) : {};
 }

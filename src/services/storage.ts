@@ -11,6 +11,7 @@ import {
 import {
   type NewBucket,
   type ObjectStore,
+  type ProviderBuckets,
   type ServiceStore,
   StorageError,
   type Subscription,
@@ -22,8 +23,8 @@ import {
  * whatever its visibility: a service would be granted what its owner has no right to, and delete it in the end (S5).
  * Again: nothing changes, what is there stays as it is. If it fails, what was made carries the uid of the service, and `clearStorage` finds it.
  */
-export async function arrangeStorage(service: Service, store: ObjectStore): Promise<void> {
-  const plan = storagePlan(service);
+export async function provisionStorage(service: Service, store: ObjectStore): Promise<void> {
+  const plan = planStorage(service);
   const noKeys = plan.buckets.length > 0 ? await store.noJobKeys?.() : undefined;
   if (noKeys !== undefined) {
     throw new StorageError(
@@ -46,8 +47,8 @@ async function ensureBucket(wanted: NewBucket, store: ObjectStore): Promise<void
 }
 
 /** Buckets that were made for a service follow its visibility; those its owner had before keep their own. */
-export async function alignStorage(service: Service, store: ObjectStore): Promise<void> {
-  const wanted = new Map(storagePlan(service).buckets.map((bucket) => [bucket.name, bucket]));
+export async function updateBucketAccess(service: Service, store: ObjectStore): Promise<void> {
+  const wanted = new Map(planStorage(service).buckets.map((bucket) => [bucket.name, bucket]));
   const made = await Array.fromAsync(everyBucket(store, { madeFor: service.uid }));
   await allSettled(
     made.map(async ({ name, visibility, allowedUsers }) => {
@@ -66,9 +67,9 @@ export interface StorageClaim {
   readonly remote: readonly RemoteBucket[];
 }
 
-export const storageClaim = (service: Service): StorageClaim => ({
+export const toStorageClaim = (service: Service): StorageClaim => ({
   uid: service.uid,
-  subscriptions: storagePlan(service).subscriptions,
+  subscriptions: planStorage(service).subscriptions,
   remote: remoteOutputBuckets(service),
 });
 
@@ -84,19 +85,19 @@ interface ClearOptions {
  * definition becomes a private bucket of its owner, with its data; when the service goes, so does the bucket, unless
  * another uses it, which then has it (F46, S6).
  */
-export async function clearStorage(
+export async function releaseOwnStorage(
   claim: Omit<StorageClaim, 'remote'>,
   store: ObjectStore,
   { next, heirOf }: ClearOptions,
 ): Promise<void> {
   await endSubscriptions(claim, store, next);
 
-  const kept = new Set(next && storagePlan(next).buckets.map(({ name }) => name));
+  const kept = new Set(next && planStorage(next).buckets.map(({ name }) => name));
   const made = await Array.fromAsync(everyBucket(store, { madeFor: claim.uid }));
   await allSettled(
     made
       .filter(({ name }) => !kept.has(name))
-      .map(({ name }) => leaveBucket(name, store, { ...(next && { next }), heirOf })),
+      .map(({ name }) => releaseBucket(name, store, { ...(next && { next }), heirOf })),
   );
 }
 
@@ -106,16 +107,16 @@ async function endSubscriptions(
   store: Pick<ObjectStore, 'unsubscribe'>,
   next: Service | undefined,
 ): Promise<void> {
-  const needed = new Set(next && storagePlan(next).subscriptions.map(subscriptionKey));
+  const needed = new Set(next && planStorage(next).subscriptions.map(subscriptionKey));
   const ended = subscriptions.filter((old) => !needed.has(subscriptionKey(old)));
   await allSettled(ended.map((subscription) => store.unsubscribe(subscription)));
 }
 
-async function leaveBucket(name: string, store: ObjectStore, { next, heirOf }: ClearOptions): Promise<void> {
+async function releaseBucket(name: string, store: ObjectStore, { next, heirOf }: ClearOptions): Promise<void> {
   const heir = await heirOf(name);
   if (heir) {
     await store.changeBucket(name, { madeFor: { uid: heir.uid, service: heir.definition.name } });
-    await alignStorage(heir, store);
+    await updateBucketAccess(heir, store);
   } else if (next) await store.changeBucket(name, { visibility: 'private', allowedUsers: [], madeFor: null });
   else await store.removeBucket(name);
 }
@@ -131,7 +132,7 @@ interface StoragePlan {
 }
 
 /** Buckets and folders of its inputs and outputs, and a subscription per input. Other stores are not ours to arrange. */
-function storagePlan(service: Service): StoragePlan {
+function planStorage(service: Service): StoragePlan {
   const { definition, owner, ownerName, uid } = service;
   const madeFor = { uid, service: definition.name };
   const visibility = definition.visibility as Visibility;
@@ -168,19 +169,19 @@ export async function renewSubscriptions(
   let renewed = 0;
   let page = await services.list({});
   for (;;) {
-    for (const { service } of page.items) renewed += await renew(service, services, objects, signal);
+    for (const { service } of page.items) renewed += await renewService(service, services, objects, signal);
     if (page.next === undefined) return renewed;
     page = await services.list({ cursor: page.next });
   }
 }
 
-async function renew(
+async function renewService(
   service: Service,
   services: Pick<ServiceStore, 'get'>,
   objects: Pick<ObjectStore, 'subscribe' | 'unsubscribe'>,
   signal: AbortSignal,
 ): Promise<number> {
-  const { subscriptions } = storagePlan(service);
+  const { subscriptions } = planStorage(service);
   if (subscriptions.length === 0) return 0;
   for (const subscription of subscriptions) {
     signal.throwIfAborted();
@@ -214,7 +215,7 @@ export async function adoptBuckets(
   for (;;) {
     for (const { service } of page.items) {
       const madeFor = { uid: service.uid, service: service.definition.name };
-      for (const { name, owner } of storagePlan(service).buckets) {
+      for (const { name, owner } of planStorage(service).buckets) {
         signal.throwIfAborted();
         if (await store.adopt(name, [owner, service.owner], madeFor)) adopted++;
       }
@@ -222,4 +223,45 @@ export async function adoptBuckets(
     if (page.next === undefined) return adopted;
     page = await services.list({ cursor: page.next });
   }
+}
+
+/**
+ * Makes the buckets that a service needs at named stores. Resolves to those that may have been made for it. If one cannot
+ * be had, those are removed again that the service, as it was before, does not use.
+ */
+export async function provisionProviderBuckets(
+  service: Service,
+  providers: ProviderBuckets,
+  before?: Service,
+): Promise<RemoteBucket[]> {
+  const { owner, ownerName, uid, definition } = service;
+  const wanted = remoteOutputBuckets(service).filter(({ store }) => providers.has(store));
+  const madeFor = { uid, service: definition.name };
+  const ensured: RemoteBucket[] = [];
+  try {
+    await allSettled(
+      wanted.map(async (each) => {
+        await providers.ensure({ ...each, owner, ownerName, madeFor });
+        ensured.push(each);
+      }),
+    );
+  } catch (error) {
+    await releaseProviderBuckets({ uid, remote: ensured }, providers, before);
+    throw error;
+  }
+  return ensured;
+}
+
+/** Removes the empty buckets at named stores that were made for a service and that it, as it is now, does not use. */
+export async function releaseProviderBuckets(
+  { uid, remote }: Pick<StorageClaim, 'uid' | 'remote'>,
+  providers: ProviderBuckets,
+  next: Service | undefined,
+): Promise<void> {
+  const needed = next ? remoteOutputBuckets(next) : [];
+  const left = remote.filter(
+    ({ store, bucket }) =>
+      providers.has(store) && !needed.some((other) => other.store === store && other.bucket === bucket),
+  );
+  await allSettled(left.map((each) => providers.remove(each, uid)));
 }

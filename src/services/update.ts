@@ -4,19 +4,18 @@ import { type Definition, ownedBy, type RemoteBucket, readDefinition, type Servi
 import { isRace, type ServiceRecord } from '../ports/index.ts';
 import { admit } from './admit.ts';
 import { ServicesError } from './errors.ts';
-import { arrangeProviders } from './provider-buckets.ts';
 import { findService } from './read.ts';
-import { tidyStorage } from './remove.ts';
+import { releaseStorage } from './remove.ts';
 import {
-  leaveGrants,
-  loadVaulted,
-  ownerOfSecrets,
+  loadSecretsForChange,
+  releaseUnusedGrants,
   replaceSecrets,
   sameGrant,
+  toSecretsOwner,
   vaultSecrets,
 } from './service-secrets.ts';
 import type { Services } from './services.ts';
-import { alignStorage, arrangeStorage, storageClaim } from './storage.ts';
+import { provisionProviderBuckets, provisionStorage, toStorageClaim, updateBucketAccess } from './storage.ts';
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
 const ATTEMPTS = 8;
@@ -56,9 +55,9 @@ export async function replaceDefinition(
   role: { readonly federation?: Service['federation'] | undefined },
   catalog: Services,
 ): Promise<ServiceRecord | undefined> {
-  const service = withRole(changed(principal, current.service, definition, catalog), role);
-  const owner = ownerOfSecrets(service);
-  const stored = await loadVaulted(service, catalog);
+  const service = withRole(toChangedService(principal, current.service, definition, catalog), role);
+  const owner = toSecretsOwner(service);
+  const stored = await loadSecretsForChange(service, catalog);
   const settle = async (secrets: typeof stored) => {
     const before = { definition: current.service.definition, secrets };
     return vaultSecrets(
@@ -72,18 +71,18 @@ export async function replaceDefinition(
   let remote: readonly RemoteBucket[] = [];
   try {
     // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
-    if (catalog.providers) remote = await arrangeProviders(service, catalog.providers, current.service);
-    if (catalog.objects) await arrangeStorage(service, catalog.objects);
+    if (catalog.providers) remote = await provisionProviderBuckets(service, catalog.providers, current.service);
+    if (catalog.objects) await provisionStorage(service, catalog.objects);
     const replaced = await catalog.services.replace(service, current.version);
     await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
-    if (catalog.objects) await alignStorage(service, catalog.objects);
-    await tidyStorage(storageClaim(current.service), service, catalog);
-    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    if (catalog.objects) await updateBucketAccess(service, catalog.objects);
+    await releaseStorage(toStorageClaim(current.service), service, catalog);
+    if (!sameGrant(stored, secrets)) await releaseUnusedGrants(owner, catalog);
     return replaced;
   } catch (error) {
-    const claim = { ...storageClaim(service), remote };
-    await tidyStorage(claim, (await catalog.services.get(definition.name))?.service, catalog);
-    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    const claim = { ...toStorageClaim(service), remote };
+    await releaseStorage(claim, (await catalog.services.get(definition.name))?.service, catalog);
+    if (!sameGrant(stored, secrets)) await releaseUnusedGrants(owner, catalog);
     if (!isRace(error)) throw error;
     return undefined;
   }
@@ -96,7 +95,12 @@ function withRole(service: Service, role: { readonly federation?: Service['feder
   return role.federation ? { ...alone, federation: role.federation } : alone;
 }
 
-function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Services): Service {
+function toChangedService(
+  principal: Admin | User,
+  before: Service,
+  definition: Definition,
+  catalog: Services,
+): Service {
   const previous = before.definition.vo;
   const { vo } =
     principal.kind === 'admin'

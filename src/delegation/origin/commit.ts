@@ -25,7 +25,7 @@ import {
 } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { type ObjectStore, StoreError } from '../../ports/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { type StagingArea, stagingArea } from './staging-area.ts';
 
 export interface CommitOrder {
@@ -225,7 +225,7 @@ async function accessTo(
   service: Service,
   { secrets, namedStores, ...jobs }: CommitDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
-  const { credentials } = await loadSecrets(ownerOfSecrets(service), { secrets });
+  const { credentials } = await loadSecrets(toSecretsOwner(service), { secrets });
   const stores = new Map<string, StoreAccess>();
   for (const id of ids) {
     const named = namedStores.get(id);

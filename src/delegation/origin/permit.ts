@@ -1,4 +1,4 @@
-import { refusals } from '../../federation/index.ts';
+import { signatureErrors } from '../../federation/index.ts';
 import { jobKeyText, OWN_STORE, type ReadableFile, readableFile, readEvent } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
@@ -43,7 +43,7 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
       if (!counts || !placement) return undefined;
       const asked = withAsking(placement.asked, asker.asking);
       // Without this check, a recorded request would obtain keys.
-      if (!asked) throw refusals.repeated();
+      if (!asked) throw signatureErrors.repeated();
       return toDelegated(job, placement, asked, word);
     },
     record,

@@ -3,7 +3,7 @@ import { isSlash, trimEnd } from '../../lib/trim.ts';
 import type { JobRecord, StoreAccess } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import type { Permit } from '../../peers/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { delegationBackoff } from '../backoff.ts';
 import { attemptOverReason } from './origin-contact.ts';
 import { ORIGIN_STORE, originStoreAccess } from './origin-store.ts';
@@ -42,7 +42,7 @@ export async function prepareDelegated(
     service,
     event: readEvent(eventBytes),
     file: input && !service.definition.file_stage_in ? { store: ORIGIN_STORE, ...input } : undefined,
-    secrets: (await loadSecrets(ownerOfSecrets(service), hosting)).environment,
+    secrets: (await loadSecrets(toSecretsOwner(service), hosting)).environment,
   };
   const attempt = {
     ...attemptParts(basis, hosting),

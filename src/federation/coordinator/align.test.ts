@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Alignment, align, type DesiredMember, dismiss } from './align.ts';
+import { type Alignment, alignLedger, type DesiredMember, endIdleMembers } from './align.ts';
 import { ledgerOf } from './ledger.fixture.ts';
 import { type LedgerMember, memberId } from './ledger.ts';
 
@@ -20,11 +20,11 @@ const entry = (clusterId: string, more: Partial<LedgerMember> = {}): LedgerMembe
   since: 1,
   ...more,
 });
-const wanted = (clusterId: string): DesiredMember => ({ clusterId, service: 'demo', place: place(clusterId) });
+const wanted = (clusterId: string): DesiredMember => ({ clusterId, service: 'demo', address: place(clusterId) });
 const alignment = (more: Partial<Alignment>): Alignment => ({
   revision: 4,
   wanted: [],
-  lost: new Set<string>(),
+  lostKeyIds: new Set<string>(),
   renew: false,
   newKeyId: () => 'new-key',
   now: 9,
@@ -43,7 +43,7 @@ const cases: Case[] = [
     name: 'a new member is to be made',
     before: [],
     given: { wanted: [wanted('b')] },
-    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 }],
+    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', unrequested: true, since: 9 }],
   },
   {
     name: 'a member on an unknown cluster is written down with the reason',
@@ -56,7 +56,7 @@ const cases: Case[] = [
         service: 'demo',
         keyId: 'new-key',
         state: 'wanted',
-        untold: true,
+        unrequested: true,
         since: 9,
         reason: 'nobody knows it',
       },
@@ -94,35 +94,35 @@ const cases: Case[] = [
     before: [entry('b', { state: 'undoing', end: 'undo' })],
     given: { wanted: [wanted('b')] },
     after: [
-      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 },
+      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', unrequested: true, since: 9 },
       entry('b', { state: 'undoing', end: 'undo' }),
     ],
   },
   {
     name: 'a key that was never kept is made anew',
     before: [entry('b', { state: 'wanted' })],
-    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    given: { wanted: [wanted('b')], lostKeyIds: new Set(['key-of-b']) },
     after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
   },
   {
     name: 'a member that was never told to be made stays so under another key, and while it leaves',
-    before: [entry('b', { state: 'wanted', untold: true }), entry('c', { state: 'wanted', untold: true })],
-    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    before: [entry('b', { state: 'wanted', unrequested: true }), entry('c', { state: 'wanted', unrequested: true })],
+    given: { wanted: [wanted('b')], lostKeyIds: new Set(['key-of-b']) },
     after: [
-      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 },
-      entry('c', { state: 'leaving', end: 'undo', untold: true, since: 9 }),
+      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', unrequested: true, since: 9 },
+      entry('c', { state: 'leaving', end: 'undo', unrequested: true, since: 9 }),
     ],
   },
   {
     name: 'a key that is lost is made anew only when somebody can bring it there',
     before: [entry('b')],
-    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    given: { wanted: [wanted('b')], lostKeyIds: new Set(['key-of-b']) },
     after: [entry('b')],
   },
   {
     name: 'a key that is lost is made anew when somebody can bring it there',
     before: [entry('b')],
-    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']), renew: true },
+    given: { wanted: [wanted('b')], lostKeyIds: new Set(['key-of-b']), renew: true },
     after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
   },
   {
@@ -140,20 +140,20 @@ const cases: Case[] = [
   {
     name: 'a next key that was never kept is made anew',
     before: [entry('b', { nextKeyId: 'next' })],
-    given: { wanted: [wanted('b')], rekey: () => true, lost: new Set(['next']) },
+    given: { wanted: [wanted('b')], rekey: () => true, lostKeyIds: new Set(['next']) },
     after: [entry('b', { nextKeyId: 'new-key' })],
   },
   {
     name: 'a key that was dropped had been replaced by the next one',
     before: [entry('b', { nextKeyId: 'next' })],
-    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    given: { wanted: [wanted('b')], lostKeyIds: new Set(['key-of-b']) },
     after: [entry('b', { keyId: 'next' })],
   },
   {
     name: 'members that are not made, or know no keys, get no other',
     before: [entry('b', { state: 'wanted' }), entry('c', { kind: 'upstream' })],
     given: {
-      wanted: [wanted('b'), { ...wanted('c'), place: { ...place('c'), kind: 'upstream' } }],
+      wanted: [wanted('b'), { ...wanted('c'), address: { ...place('c'), kind: 'upstream' } }],
       rekey: () => true,
     },
     after: [entry('b', { state: 'wanted' }), entry('c', { kind: 'upstream' })],
@@ -169,7 +169,7 @@ const cases: Case[] = [
 describe('a ledger is aligned with a definition', () => {
   for (const { name, before, given, after } of cases) {
     test(name, () => {
-      const { members, revision } = align(ledgerOf(...before), alignment(given));
+      const { members, revision } = alignLedger(ledgerOf(...before), alignment(given));
       assert.equal(revision, 4);
       assert.deepEqual(members, after);
     });
@@ -177,19 +177,19 @@ describe('a ledger is aligned with a definition', () => {
 
   test('an older definition says nothing', () => {
     const ledger = ledgerOf(entry('b'));
-    assert.equal(align(ledger, alignment({ revision: 2 })), ledger);
+    assert.equal(alignLedger(ledger, alignment({ revision: 2 })), ledger);
   });
 
   test('what changes nothing is the same ledger', () => {
     const ledger = ledgerOf(entry('b'));
-    assert.equal(align(ledger, alignment({ revision: 3, wanted: [wanted('b')] })), ledger);
+    assert.equal(alignLedger(ledger, alignment({ revision: 3, wanted: [wanted('b')] })), ledger);
   });
 });
 
 test('members that are leaving are ended unless they have work, others are not', () => {
   const leaving = { state: 'leaving', reason: 'it still had jobs' } as const;
   const ledger = ledgerOf(entry('b'), entry('c', leaving), entry('d', leaving));
-  const { members } = dismiss(ledger, ({ clusterId }) => clusterId === 'd');
+  const { members } = endIdleMembers(ledger, ({ clusterId }) => clusterId === 'd');
   assert.deepEqual(
     members.map((each) => [memberId(each), each.state, each.reason]),
     [
@@ -200,7 +200,7 @@ test('members that are leaving are ended unless they have work, others are not',
   );
   const waiting = ledgerOf(...members.filter(({ state }) => state !== 'undoing'));
   assert.equal(
-    dismiss(waiting, () => true),
+    endIdleMembers(waiting, () => true),
     waiting,
     'what is said already is not written again',
   );

@@ -2,14 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import { FederationError } from '../../peers/index.ts';
 import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
 import { type Ledger, type LedgerMember, memberId, packedSize } from './ledger.ts';
-import { type MemberPlace, unknownPlace } from './member-access.ts';
+import { type StoredAddress, unknownAddress } from './member-access.ts';
 
 /** What a definition says about one member. */
 export interface DesiredMember {
   readonly clusterId: string;
   readonly service: string;
   /** Absent when nobody knows that cluster. */
-  readonly place?: MemberPlace;
+  readonly address?: StoredAddress;
   /** Why it cannot be made. */
   readonly problem?: string;
 }
@@ -18,7 +18,7 @@ export interface Alignment {
   readonly revision: number;
   readonly wanted: readonly DesiredMember[];
   /** Ids of keys that are not kept any more. */
-  readonly lost: ReadonlySet<string>;
+  readonly lostKeyIds: ReadonlySet<string>;
   /** Is somebody there who can make a member anew under another key? */
   readonly renew: boolean;
   /** Which members get another key, although they have one. */
@@ -32,30 +32,31 @@ export interface Alignment {
  * stays what it was, key and all; one that is being ended already is made anew beside it, once that is done. The definition
  * of an older revision says nothing.
  */
-export function align(ledger: Ledger, alignment: Alignment): Ledger {
+export function alignLedger(ledger: Ledger, alignment: Alignment): Ledger {
   if (alignment.revision < ledger.revision) return ledger;
   const byId = new Map(ledger.members.filter(({ state }) => state !== 'undoing').map((each) => [memberId(each), each]));
-  const wanted = alignment.wanted.map((each) => aligned(each, byId.get(memberId(each)), alignment));
+  const wanted = alignment.wanted.map((each) => alignMember(each, byId.get(memberId(each)), alignment));
   const ids = new Set(alignment.wanted.map(memberId));
   const others = ledger.members
     .filter((member) => member.state === 'undoing' || !ids.has(memberId(member)))
-    .map((member) => leaving(member, alignment.now));
+    .map((member) => markLeaving(member, alignment.now));
   const next = { ...ledger, revision: alignment.revision, members: [...wanted, ...others] };
   return isDeepStrictEqual(next, ledger) ? ledger : next;
 }
 
-function aligned(wanted: DesiredMember, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
-  const { now, newKeyId, lost, renew } = alignment;
+function alignMember(wanted: DesiredMember, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
+  const { now, newKeyId, lostKeyIds: lost, renew } = alignment;
   const { clusterId, service, problem } = wanted;
-  const place = wanted.place ?? known ?? unknownPlace(clusterId);
+  const place = wanted.address ?? known ?? unknownAddress(clusterId);
   const { endpoint, verify, guarded, kind } = place;
   const fresh = { clusterId, service, endpoint, verify, guarded, kind, ...(problem && { reason: problem }) };
-  const keyed = known && withKeptKey(known, lost);
+  const keyed = known && promoteNextKey(known, lost);
   const made = keyed && lost.has(keyed.keyId) && (renew || keyed.state === 'wanted') ? undefined : keyed;
   // What is made anew under another key may be there under the one before.
-  const untold = known ? known.untold : true;
-  if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now, ...(untold && { untold }) };
-  const member = withNextKey({ ...made, ...fresh }, alignment);
+  const untold = known ? known.unrequested : true;
+  if (!made)
+    return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now, ...(untold && { unrequested: untold }) };
+  const member = planNextKey({ ...made, ...fresh }, alignment);
   if (made.state !== 'leaving') return member;
   const { end: _, force: __, reason: ___, ...staying } = member;
   return {
@@ -67,21 +68,21 @@ function aligned(wanted: DesiredMember, known: LedgerMember | undefined, alignme
 }
 
 /** A key goes when the member has taken up the next one: whoever was stopped before it said so had come that far. */
-function withKeptKey(member: LedgerMember, lost: ReadonlySet<string>): LedgerMember {
+function promoteNextKey(member: LedgerMember, lost: ReadonlySet<string>): LedgerMember {
   const { nextKeyId, ...rest } = member;
   if (nextKeyId === undefined || lost.has(nextKeyId) || !lost.has(member.keyId)) return member;
   return { ...rest, keyId: nextKeyId };
 }
 
 /** A next key that is kept may be known there already, so that it stays the next one. */
-function withNextKey(member: LedgerMember, { rekey, lost, newKeyId }: Alignment): LedgerMember {
+function planNextKey(member: LedgerMember, { rekey, lostKeyIds: lost, newKeyId }: Alignment): LedgerMember {
   const { nextKeyId, keyId, state, kind } = member;
   const isPlanned = nextKeyId !== undefined && !lost.has(nextKeyId);
   const isWanted = state === 'made' && kind === 'oscar' && !lost.has(keyId) && rekey?.(member);
   return isPlanned || !isWanted ? member : { ...member, nextKeyId: newKeyId() };
 }
 
-function leaving(member: LedgerMember, now: number): LedgerMember {
+function markLeaving(member: LedgerMember, now: number): LedgerMember {
   if (member.state === 'undoing' || member.state === 'leaving') return member;
   const { reason: _, ...known } = member;
   return { end: 'undo', ...known, state: 'leaving', since: now };
@@ -91,7 +92,7 @@ function leaving(member: LedgerMember, now: number): LedgerMember {
 const HOLDS_WORK = 'it still has jobs: it is ended when they are done, or after 24 hours';
 
 /** Members without work are ended from here on; whoever adds one again makes it anew. Others say what they wait for. */
-export function dismiss(ledger: Ledger, isWorking: (member: LedgerMember) => boolean): Ledger {
+export function endIdleMembers(ledger: Ledger, isWorking: (member: LedgerMember) => boolean): Ledger {
   const members = ledger.members.map((member): LedgerMember => {
     if (member.state !== 'leaving') return member;
     if (isWorking(member)) return member.reason === HOLDS_WORK ? member : { ...member, reason: HOLDS_WORK };
@@ -106,12 +107,12 @@ export function dismiss(ledger: Ledger, isWorking: (member: LedgerMember) => boo
  * members that are away for long it still names those that were removed, so that replacing all of them, again and again,
  * comes to an end. Whoever only removes members is never refused.
  */
-export function requireRoom(ledger: Ledger, wanted: readonly DesiredMember[]): void {
+export function requireLedgerCapacity(ledger: Ledger, wanted: readonly DesiredMember[]): void {
   const known = new Set(ledger.members.filter(({ state }) => state !== 'undoing').map(memberId));
   if (wanted.every((each) => known.has(memberId(each)))) return;
   const ids = new Set(wanted.map(memberId));
   const going = ledger.members.filter((member) => member.state === 'undoing' || !ids.has(memberId(member)));
-  const members = [...wanted.map(largest), ...going.map((member) => ({ ...member, state: 'undoing' as const }))];
+  const members = [...wanted.map(largestMember), ...going.map((member) => ({ ...member, state: 'undoing' as const }))];
   if (packedSize({ ...ledger, members, revision: Number.MAX_SAFE_INTEGER }) <= JOURNAL_STATE_BYTES) return;
   const why =
     going.length > 0
@@ -124,7 +125,11 @@ const DIGEST = 'f'.repeat(64);
 const TIME = 9_999_999_999_999;
 
 /** With everything that may become known of it. */
-function largest({ clusterId, service, place = unknownPlace(clusterId) }: DesiredMember): LedgerMember {
+function largestMember({
+  clusterId,
+  service,
+  address: place = unknownAddress(clusterId),
+}: DesiredMember): LedgerMember {
   return {
     ...place,
     clusterId,
@@ -135,7 +140,7 @@ function largest({ clusterId, service, place = unknownPlace(clusterId) }: Desire
     state: 'conflict',
     end: 'detach',
     force: true,
-    untold: true,
+    unrequested: true,
     revision: Number.MAX_SAFE_INTEGER,
     instance: 'f'.repeat(36),
     lastSeen: TIME,

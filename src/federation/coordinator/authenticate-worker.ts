@@ -10,9 +10,9 @@ import {
   verify,
 } from '../../peers/index.ts';
 import type { Journal, SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
-import { refusals } from '../signature-refusals.ts';
+import { signatureErrors } from '../signature-refusals.ts';
 import { type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
-import { noteKeyUse, readKey } from './member-keys.ts';
+import { readKey, recordKeyUse } from './member-keys.ts';
 
 /** A request that claims to come from a member of a federation of this cluster. */
 export interface WorkerRequest extends SignedRequest {
@@ -37,7 +37,7 @@ interface Stores {
   readonly secrets: SecretStore;
   readonly services: ServiceStore;
   readonly now: () => number;
-  readonly heardFrom?: (member: LedgerMember) => void;
+  readonly onMemberRequest?: (member: LedgerMember) => void;
 }
 
 /**
@@ -47,22 +47,22 @@ interface Stores {
 export async function authenticateWorker(request: WorkerRequest, stores: Stores): Promise<AuthenticatedWorker> {
   const { header, once } = request;
   const read = readMember(header);
-  if ('problems' in read) throw refusals.unreadable();
+  if ('problems' in read) throw signatureErrors.unreadable();
   const { uid, member, time, nonce } = read.value;
-  const { ledger, candidates } = await claimed(uid, member, stores);
+  const { ledger, candidates } = await findCandidates(uid, member, stores);
 
   let refused: SignatureProblem = 'unknown';
   for (const { entry, key } of candidates) {
     const verified = verify(header, request, () => key, stores.now());
     if ('member' in verified) {
-      if (once && !(await noteKeyUse(keyIdOf(key), { time, nonce }, stores))) throw refusals.repeated();
-      stores.heardFrom?.(entry);
-      const record = await coordinatorOf(ledger, request.service, stores);
+      if (once && !(await recordKeyUse(keyIdOf(key), { time, nonce }, stores))) throw signatureErrors.repeated();
+      stores.onMemberRequest?.(entry);
+      const record = await findCoordinator(ledger, request.service, stores);
       return { ledger, member: entry, record, asking: { time, nonce } };
     }
     if (refused !== 'wrong-time') refused = verified.refused;
   }
-  throw refusals[refused]();
+  throw signatureErrors[refused]();
 }
 
 /**
@@ -74,11 +74,11 @@ export async function precheckWorker(
   stores: Pick<Stores, 'journal' | 'now'>,
 ): Promise<void> {
   const read = readMember(header);
-  if ('problems' in read) throw refusals.unreadable();
+  if ('problems' in read) throw signatureErrors.unreadable();
   const ledger = (await new Ledgers(stores).read(read.value.uid))?.ledger;
-  if (!ledger || entriesOf(ledger, read.value.member).length === 0) throw gone();
-  if (service !== ledger.service) throw refusals.mismatch();
-  if (!isTimely(read.value, stores.now())) throw refusals['wrong-time']();
+  if (!ledger || findEntries(ledger, read.value.member).length === 0) throw federationGone();
+  if (service !== ledger.service) throw signatureErrors.mismatch();
+  if (!isTimely(read.value, stores.now())) throw signatureErrors['wrong-time']();
 }
 
 interface Candidate {
@@ -87,33 +87,34 @@ interface Candidate {
 }
 
 /** A member may be listed twice, while it is ended and made anew; and have two keys, while it changes from one to the other. */
-async function claimed(uid: string, member: string, stores: Stores) {
+async function findCandidates(uid: string, member: string, stores: Stores) {
   const ledger = (await new Ledgers(stores).read(uid))?.ledger;
-  if (!ledger) throw gone();
-  const entries = entriesOf(ledger, member);
+  if (!ledger) throw federationGone();
+  const entries = findEntries(ledger, member);
   const keyed = entries.flatMap((entry) => [entry.keyId, entry.nextKeyId].map((keyId) => ({ entry, keyId })));
   const candidates: Candidate[] = [];
   for (const { entry, keyId } of keyed) {
     const key = keyId === undefined ? undefined : await readKey(keyId, stores);
     if (key) candidates.push({ entry, key });
   }
-  if (candidates.length === 0) throw gone();
+  if (candidates.length === 0) throw federationGone();
   return { ledger, candidates };
 }
 
-const entriesOf = ({ members }: Ledger, member: string) =>
-  members.filter((each) => memberId(each) === member && counts(each));
+const findEntries = ({ members }: Ledger, member: string) =>
+  members.filter((each) => memberId(each) === member && mayReport(each));
 
 /** One that leaves still says how its jobs end; one that has to go at once, or went by itself, has no say any more. */
-const counts = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'left';
+const mayReport = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'left';
 
 /** The service may be gone while its members are still being told, and another may have its name by now. */
-async function coordinatorOf(ledger: Ledger, service: string, { services }: Stores): Promise<ServiceRecord> {
-  if (service !== ledger.service) throw refusals.mismatch();
+async function findCoordinator(ledger: Ledger, service: string, { services }: Stores): Promise<ServiceRecord> {
+  if (service !== ledger.service) throw signatureErrors.mismatch();
   const record = await services.get(service);
   const role = record?.service.federation;
-  if (!record || role?.role !== 'coordinator' || role.uid !== ledger.uid) throw gone();
+  if (!record || role?.role !== 'coordinator' || role.uid !== ledger.uid) throw federationGone();
   return record;
 }
 
-const gone = () => new FederationError('federation-gone', 'there is no such federation here, or it has no such member');
+const federationGone = () =>
+  new FederationError('federation-gone', 'there is no such federation here, or it has no such member');

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { Secret } from '../../lib/secret.ts';
 import { type Credential, FederationError } from '../../peers/index.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { made, post, remove, serviceOf, states } from './change-federation.fixture.ts';
 import { changeFederation, changeMembers } from './change-federation.ts';
 import { alice, coordination, federatedBody, memberOn, type World } from './model/coordinator.fixture.ts';
@@ -16,7 +16,7 @@ describe('members that the administrator adds to the federation of a user', () =
   } as const;
   const isSelf = () => true;
   const account = { endpoint: 'https://c.example', auth_user: 'oscar', auth_password: 'of that cluster' };
-  const adding = readIntention('POST', { members: [memberOn('c')], clusters: { c: account } });
+  const adding = parseMembersChange('POST', { members: [memberOn('c')], clusters: { c: account } });
 
   /** By whom c is asked. */
   function askedBy(world: World): Credential[] {
@@ -91,20 +91,20 @@ describe('with the token of the service', () => {
 
   test('a member that is there stays as it is', async () => {
     const world = await made('b');
-    const again = readIntention('POST', { members: [{ ...memberOn('b'), priority: 9 }] });
+    const again = parseMembersChange('POST', { members: [{ ...memberOn('b'), priority: 9 }] });
     await changeMembers(token, 'demo', again, coordination(world));
     assert.equal(serviceOf(world).definition.federation?.members?.[0]?.priority, 0);
   });
 
   const others = {
     'members are not removed': remove('b'),
-    'members are not changed': readIntention('PUT', { members: [memberOn('b')] }),
-    'no clusters are named': readIntention('POST', {
+    'members are not changed': parseMembersChange('PUT', { members: [memberOn('b')] }),
+    'no clusters are named': parseMembersChange('POST', {
       members: [memberOn('c')],
       clusters: { c: { endpoint: 'https://c' } },
     }),
-    'no headers are set': readIntention('POST', { members: [{ ...memberOn('c'), headers: { a: 'b' } }] }),
-    'no URL is added': readIntention('POST', { members: [{ type: 'endpoint', url: 'https://anywhere' }] }),
+    'no headers are set': parseMembersChange('POST', { members: [{ ...memberOn('c'), headers: { a: 'b' } }] }),
+    'no URL is added': parseMembersChange('POST', { members: [{ type: 'endpoint', url: 'https://anywhere' }] }),
   };
   for (const [name, intention] of Object.entries(others)) {
     test(name, async () => {

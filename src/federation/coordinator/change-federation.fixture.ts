@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { PeerError } from '../../peers/index.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { changeFederation } from './change-federation.ts';
 import { createFederation } from './create-federation.ts';
 import { type LedgerMember, Ledgers, memberId } from './ledger.ts';
@@ -52,8 +52,8 @@ export async function endedByOwner(world: World, id: string): Promise<void> {
   await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
 }
 
-export const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });
-export const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(memberOn) });
+export const post = (...ids: string[]) => parseMembersChange('POST', { members: ids.map(memberOn) });
+export const remove = (...ids: string[]) => parseMembersChange('DELETE', { members: ids.map(memberOn) });
 
 /** A service that stands alone. */
 export async function plain(world: World, more: Record<string, unknown> = {}): Promise<void> {

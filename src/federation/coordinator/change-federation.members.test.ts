@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Version } from '../../lib/version.ts';
 import { FederationError, type Peer, type PeerAddress, PeerError } from '../../peers/index.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import {
   away,
   endedByOwner,
@@ -86,7 +86,7 @@ describe('members', () => {
 
   test('that are detached stay as services of their own', async () => {
     const world = await made('b', 'c');
-    const detach = readIntention('DELETE', { members: [memberOn('b')], delete: false });
+    const detach = parseMembersChange('DELETE', { members: [memberOn('b')], delete: false });
     await changeMembers(alice, 'demo', detach, coordination(world));
     assert.ok(worker(world, 'b'));
     assert.equal(worker(world, 'b')?.worker, undefined);
@@ -182,7 +182,7 @@ describe('members', () => {
         if (call === 'create') {
           const [entry] = world.cluster.journal.values();
           const { members } = unpackLedger('', JSON.parse(entry?.state ?? '{}'));
-          untold.push(members.find(({ clusterId }) => clusterId === cluster)?.untold);
+          untold.push(members.find(({ clusterId }) => clusterId === cluster)?.unrequested);
         }
         return effect();
       },
@@ -244,7 +244,7 @@ describe('members', () => {
   const forgetKeys = ({ cluster }: World) => {
     for (const key of cluster.secrets.keys()) if (key.startsWith('member ')) cluster.secrets.delete(key);
   };
-  const nothing = readIntention('PUT', { members: [memberOn('b')] });
+  const nothing = parseMembersChange('PUT', { members: [memberOn('b')] });
 
   test('whose key is lost get another when their owner is there', async () => {
     const world = await made('b');
@@ -284,7 +284,7 @@ describe('members that are none', () => {
         },
       };
       const { version } = world.cluster.services.get('demo') ?? {};
-      const intention = readIntention(method, { members: [nobody] });
+      const intention = parseMembersChange(method, { members: [nobody] });
       const { record, pending, absent } = await changeMembers(alice, 'demo', intention, coordination(world, passage));
       assert.deepEqual({ pending, absent }, { pending: [], absent: ['zz/nobody'] });
       assert.equal(record.version, version);
@@ -295,7 +295,7 @@ describe('members that are none', () => {
 
   test('are told beside what is done about others', async () => {
     const world = await made('b', 'c');
-    const intention = readIntention('DELETE', { members: [memberOn('b'), nobody] });
+    const intention = parseMembersChange('DELETE', { members: [memberOn('b'), nobody] });
     const { absent } = await changeMembers(alice, 'demo', intention, coordination(world));
     assert.deepEqual(absent, ['zz/nobody']);
     assert.deepEqual(await states(world), { 'c/demo-c': 'made' });

@@ -13,20 +13,20 @@ import {
 } from '../../model/service/index.ts';
 import { FederationError } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { clustersWithoutAccounts, findService, loadSecrets, oldVersion, ownerOfSecrets } from '../../services/index.ts';
-import { applyIntention, type Intention, memberName, namedBy, withoutMembers } from '../members.ts';
+import { clustersWithoutAccounts, findService, loadSecrets, oldVersion, toSecretsOwner } from '../../services/index.ts';
+import { applyMembersChange, listNamedMembers, type MembersChange, memberName, withoutMembers } from '../members.ts';
 import { isOwner as owns } from '../ownership.ts';
 import { memberProblems } from '../topology.ts';
-import { requireRoom } from './align.ts';
+import { requireLedgerCapacity } from './align.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordination.ts';
-import { isOvertaken, keyIdsOf, type LedgerEntry, type LedgerMember, Ledgers, memberId } from './ledger.ts';
-import { asCaller, asOwner } from './member-access.ts';
-import { dropKeys } from './member-keys.ts';
-import { originIdOf } from './orders.ts';
-import { deployedOf, requireGrant, wantedBy } from './prepare.ts';
-import { type Telling, type Told, tellMembers } from './tell-members.ts';
+import { isWriteConflict, type LedgerEntry, type LedgerMember, Ledgers, listKeyIds, memberId } from './ledger.ts';
+import { callerCredentials, ownerCredentials } from './member-access.ts';
+import { deleteKeys } from './member-keys.ts';
+import { originClusterId } from './orders.ts';
+import { deployedMembers, desiredMembers, requireGrant } from './prepare.ts';
+import { type MembersUpdate, type UpdatedMembers, updateMembers } from './update-members.ts';
 
-export interface Changed extends Told {
+export interface ChangedFederation extends UpdatedMembers {
   /** What was named to be changed or removed, and is no member. */
   readonly absent?: readonly string[];
 }
@@ -43,20 +43,20 @@ export async function changeFederation(
   body: unknown,
   ifMatch: Version | undefined,
   deps: Coordination,
-): Promise<Changed> {
+): Promise<ChangedFederation> {
   const { name } = readDefinition(body).definition;
-  return inTurn(ifMatch, async () => {
+  return retryOnConflict(ifMatch, async () => {
     const before = await findService(caller.principal, 'update', name, deps);
-    refuseOld(before, ifMatch);
+    requireVersion(before, ifMatch);
     const stored = {
       definition: before.service.definition,
-      secrets: await loadSecrets(ownerOfSecrets(before.service), deps),
+      secrets: await loadSecrets(toSecretsOwner(before.service), deps),
     };
-    const given = replacedBy(body, stored);
+    const given = parseReplacement(body, stored);
     const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
-    refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
+    rejectUnknownClusters(given, stored.definition.federation?.members ?? [], deps);
     const accounts = { clusters: given.definition.clusters, credentials };
-    const { asking, renew } = askingFor(caller, before.service, accounts, deps);
+    const { asking, renew } = credentialsForMembers(caller, before.service, accounts, deps);
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew, rekey: () => renew };
     const { principal } = caller;
@@ -79,39 +79,41 @@ type MembersCaller = Caller | { readonly principal: Principal };
 export async function changeMembers(
   caller: MembersCaller,
   name: string,
-  given: Intention,
+  given: MembersChange,
   deps: Coordination,
   ifMatch?: Version,
-): Promise<Changed> {
+): Promise<ChangedFederation> {
   const { principal } = caller;
   const intention = clustersWithoutAccounts(principal, given);
-  return inTurn(ifMatch, async () => {
+  return retryOnConflict(ifMatch, async () => {
     const before = await findService(
       principal,
       isPlainAddition(intention) ? 'add-member' : 'change-federation',
       name,
       deps,
     );
-    refuseOld(before, ifMatch);
-    const absent = await absentFrom(before, intention, deps);
+    requireVersion(before, ifMatch);
+    const absent = await findAbsent(before, intention, deps);
     if (absent.length > 0 && isAllOf(intention, absent)) return { record: before, pending: [], absent };
     const { definition } = before.service;
-    const stored = { definition, secrets: await loadSecrets(ownerOfSecrets(before.service), deps) };
-    const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
-    const changed = changedBy(intended, stored);
+    const stored = { definition, secrets: await loadSecrets(toSecretsOwner(before.service), deps) };
+    const intended = isAccount(principal)
+      ? intention
+      : withoutKnownMembers(intention, definition.federation?.members ?? []);
+    const changed = applyToDefinition(intended, stored);
     const credentials = { ...stored.secrets.credentials, ...changed.secrets.credentials };
     const accounts = { clusters: changed.definition.clusters, credentials };
     // The token of a service is good here alone: what it adds is made with what its owner left, as `reconcile` would.
-    const { asking, renew } = isOwner(principal)
-      ? askingFor({ ...caller, principal }, before.service, accounts, deps)
-      : { asking: asOwner(before.service, accounts, deps), renew: false };
+    const { asking, renew } = isAccount(principal)
+      ? credentialsForMembers({ ...caller, principal }, before.service, accounts, deps)
+      : { asking: ownerCredentials(before.service, accounts, deps), renew: false };
     const removal =
       intention.verb === 'remove'
         ? { end: intention.end, force: intention.force, named: intention.members }
         : ({ end: 'undo', force: false, named: [] } as const);
     const again = intended.verb === 'add' ? intended.members : [];
     // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
-    const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
+    const writer: Admin | User = isAccount(principal) ? principal : { kind: 'admin' };
     const keys = { renew };
     const change = {
       principal: writer,
@@ -132,39 +134,44 @@ export async function changeMembers(
  * A worker belongs to whoever asks for it, and a federation's to its owner (docs/federation.md#trust): the
  * administrator who changes that of a user leaves its members to the owner's own grant.
  */
-function askingFor(caller: Caller, service: Service, accounts: Parameters<typeof asOwner>[1], deps: Coordination) {
-  if (owns(caller.principal, service)) return { asking: asCaller(caller, accounts, deps), renew: true };
-  return { asking: asOwner(service, accounts, deps), renew: deps.getOwnerToken !== undefined };
+function credentialsForMembers(
+  caller: Caller,
+  service: Service,
+  accounts: Parameters<typeof ownerCredentials>[1],
+  deps: Coordination,
+) {
+  if (owns(caller.principal, service)) return { asking: callerCredentials(caller, accounts, deps), renew: true };
+  return { asking: ownerCredentials(service, accounts, deps), renew: deps.getOwnerToken !== undefined };
 }
 
 /** Before anything is written down: what a change says about members must not outlive it. */
-function refuseOld({ service, version }: ServiceRecord, ifMatch: Version | undefined): void {
+function requireVersion({ service, version }: ServiceRecord, ifMatch: Version | undefined): void {
   if (ifMatch !== undefined && ifMatch !== version) throw oldVersion(service.definition.name);
 }
 
 /** One that is leaving is no member any more, and can still be told to go at once, or to stay as it is. */
-async function absentFrom({ service }: ServiceRecord, intention: Intention, deps: Coordination): Promise<string[]> {
+async function findAbsent({ service }: ServiceRecord, intention: MembersChange, deps: Coordination): Promise<string[]> {
   const { members = [] } = service.definition.federation ?? {};
-  const unlisted = withoutMembers(namedBy(intention), members);
+  const unlisted = withoutMembers(listNamedMembers(intention), members);
   if (unlisted.length === 0 || intention.verb !== 'remove') return unlisted.map(memberName);
   const entry = service.federation && (await new Ledgers(deps).read(service.federation.uid));
   const leaving = new Set(entry?.ledger.members.map(memberId));
   return unlisted.map(memberName).filter((name) => !leaving.has(name));
 }
 
-const isAllOf = (intention: Intention, absent: readonly string[]) =>
-  !intention.clusters && !intention.storageProviders && absent.length === namedBy(intention).length;
+const isAllOf = (intention: MembersChange, absent: readonly string[]) =>
+  !intention.clusters && !intention.storageProviders && absent.length === listNamedMembers(intention).length;
 
-const isOwner = (principal: Principal): principal is Admin | User => principal.kind !== 'service-token';
+const isAccount = (principal: Principal): principal is Admin | User => principal.kind !== 'service-token';
 
-function isPlainAddition({ verb, clusters, storageProviders, ...rest }: Intention): boolean {
+function isPlainAddition({ verb, clusters, storageProviders, ...rest }: MembersChange): boolean {
   if (verb !== 'add' || clusters || storageProviders) return false;
   const { members } = rest as { members: readonly Replica[] };
   return members.every(({ type, headers }) => type !== 'endpoint' && Object.keys(headers).length === 0);
 }
 
 /** A member that is there already stays as it is. */
-function onlyNew(intention: Intention, current: readonly Replica[]): Intention {
+function withoutKnownMembers(intention: MembersChange, current: readonly Replica[]): MembersChange {
   if (intention.verb !== 'add') return intention;
   return {
     ...intention,
@@ -173,8 +180,8 @@ function onlyNew(intention: Intention, current: readonly Replica[]): Intention {
 }
 
 /** In a whole definition, a new member on a cluster that nobody knows is a mistake. */
-function refuseUnknown(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
-  const added = wantedBy(given, deps).filter(
+function rejectUnknownClusters(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
+  const added = desiredMembers(given, deps).filter(
     ({ clusterId, service }) => !stored.some((each) => each.cluster_id === clusterId && each.service_name === service),
   );
   const problems = new Set(added.flatMap(({ problem }) => problem ?? []));
@@ -182,7 +189,7 @@ function refuseUnknown(given: ReadDefinition, stored: readonly Replica[], deps: 
 }
 
 /** Concurrent changes are made one after the other: who comes too late reads again. */
-async function inTurn<T>(ifMatch: Version | undefined, attempt: () => Promise<T>): Promise<T> {
+async function retryOnConflict<T>(ifMatch: Version | undefined, attempt: () => Promise<T>): Promise<T> {
   for (let attempts = 1; ; attempts++) {
     try {
       return await attempt();
@@ -194,12 +201,12 @@ async function inTurn<T>(ifMatch: Version | undefined, attempt: () => Promise<T>
 
 function isLostRace(error: unknown): boolean {
   return (
-    isOvertaken(error) || (error instanceof OscarError && (error.code === 'old-version' || error.code === 'exists'))
+    isWriteConflict(error) || (error instanceof OscarError && (error.code === 'old-version' || error.code === 'exists'))
   );
 }
 
 /** One change of a service as it was read. */
-interface Change extends Telling {
+interface Change extends MembersUpdate {
   readonly principal: Admin | User;
   readonly before: ServiceRecord;
   readonly given: ReadDefinition;
@@ -223,12 +230,12 @@ interface Removal {
  * Stores the next revision of a service here, under the version that was read, and tells its members. What has to be known
  * if this manager dies in between is in the ledger before.
  */
-async function applyChange(change: Change, deps: Coordination): Promise<Told> {
+async function applyChange(change: Change, deps: Coordination): Promise<UpdatedMembers> {
   const { principal, before, given, credentials } = change;
   const { definition } = given;
   const { federation: role } = before.service;
   const members = definition.federation?.members ?? [];
-  const problems = memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers);
+  const problems = memberProblems(definition, originClusterId({ definition }, deps), deps.mostMembers);
   if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
   if (members.length > 0) requireGrant(credentials);
   if (role?.role !== 'coordinator' && members.length === 0) {
@@ -238,20 +245,20 @@ async function applyChange(change: Change, deps: Coordination): Promise<Told> {
   const entry = await openLedger(before, deps);
   const { uid } = entry.ledger;
   try {
-    requireRoom(entry.ledger, wantedBy(given, deps));
+    requireLedgerCapacity(entry.ledger, desiredMembers(given, deps));
   } catch (error) {
-    if (!role) await discard(entry, deps);
+    if (!role) await discardLedger(entry, deps);
     throw error;
   }
-  await noteEnds(entry, change, deps);
+  await recordEnds(entry, change, deps);
   const revision = Math.max(role?.revision ?? 0, entry.ledger.revision) + 1;
   const record = await deps.own
     .update(principal, given, before.version, { role: 'coordinator', uid, revision, committed: true })
     .catch(async (error) => {
-      if (!role) await discard(entry, deps);
+      if (!role) await discardLedger(entry, deps);
       throw error;
     });
-  return tellMembers(uid, record, change, deps);
+  return updateMembers(uid, record, change, deps);
 }
 
 /** The ledger of a service; one that had no members until now begins its own, before anything names it. */
@@ -286,9 +293,9 @@ async function openLedger({ service }: ServiceRecord, deps: Coordination): Promi
 }
 
 /** Nobody names it, so nothing was made by it. */
-async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
+async function discardLedger(entry: LedgerEntry, deps: Coordination): Promise<void> {
   await new Ledgers(deps).finish(entry).catch((error) => {
-    if (!isOvertaken(error)) throw error;
+    if (!isWriteConflict(error)) throw error;
   });
 }
 
@@ -296,36 +303,36 @@ async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
  * What the definition cannot say is written down before it changes: how members that leave are ended, and which of those
  * that their owners ended are to be made again.
  */
-async function noteEnds(
+async function recordEnds(
   { ledger: { uid } }: LedgerEntry,
   { given, removal, again }: Change,
   deps: Coordination,
 ): Promise<void> {
-  const staying = new Set(deployedOf(given.definition.federation?.members).map(idOf));
-  const returning = new Set(again.map(idOf));
+  const staying = new Set(deployedMembers(given.definition.federation?.members).map(replicaId));
+  const returning = new Set(again.map(replicaId));
   const forgotten: string[] = [];
   await new Ledgers(deps).amend(uid, (ledger) => {
     const members = ledger.members.flatMap((member) => {
       const id = memberId(member);
       if (member.state === 'left' && returning.has(id)) {
-        forgotten.push(...keyIdsOf(member));
+        forgotten.push(...listKeyIds(member));
         return [];
       }
-      return staying.has(id) ? [member] : [endingBy(removal, member)];
+      return staying.has(id) ? [member] : [toEndedMember(removal, member)];
     });
     return isDeepStrictEqual(members, ledger.members) ? ledger : { ...ledger, members };
   });
-  await dropKeys(forgotten, deps);
+  await deleteKeys(forgotten, deps);
 }
 
-function endingBy({ end, force, named }: Removal, member: LedgerMember): LedgerMember {
-  const isNamed = named === 'all' || named.some((each) => idOf(each) === memberId(member));
+function toEndedMember({ end, force, named }: Removal, member: LedgerMember): LedgerMember {
+  const isNamed = named === 'all' || named.some((each) => replicaId(each) === memberId(member));
   if (member.state === 'undoing' || (member.state === 'leaving' && !isNamed)) return member;
   const { force: _, ...known } = member;
   return { ...known, end, ...(force && { force }) };
 }
 
-const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
+const replicaId = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
 
 /** What is stored, with its secrets. */
 interface Stored {
@@ -336,12 +343,12 @@ interface Stored {
 const TOKEN = 'refresh_token';
 
 /** A whole definition in place of another: without members in it they stay as they are. */
-function replacedBy(body: unknown, stored: Stored): ReadDefinition {
-  return withToken(wholeBy(body, stored), stored);
+function parseReplacement(body: unknown, stored: Stored): ReadDefinition {
+  return keepToken(keepMembers(body, stored), stored);
 }
 
 /** Until it had a federation, a refresh token was like any other secret of the service: left blank, it is kept. */
-function withToken(given: ReadDefinition, { definition, secrets }: Stored): ReadDefinition {
+function keepToken(given: ReadDefinition, { definition, secrets }: Stored): ReadDefinition {
   const token = secrets.environment[TOKEN];
   const { federation, environment } = given.definition;
   const brought = given.secrets.credentials[REFRESH_TOKEN_SLOT];
@@ -351,7 +358,7 @@ function withToken(given: ReadDefinition, { definition, secrets }: Stored): Read
   return { ...given, secrets: { ...given.secrets, credentials } };
 }
 
-function wholeBy(body: unknown, { definition: stored }: Stored): ReadDefinition {
+function keepMembers(body: unknown, { definition: stored }: Stored): ReadDefinition {
   const given = readDefinition(body);
   const federation = given.definition.federation ?? stored.federation;
   const isSilent = (given.definition.federation?.members ?? []).length === 0;
@@ -363,7 +370,7 @@ function wholeBy(body: unknown, { definition: stored }: Stored): ReadDefinition 
 }
 
 /** The stored definition with other members. */
-function changedBy(intention: Intention, { definition, secrets }: Stored): ReadDefinition {
+function applyToDefinition(intention: MembersChange, { definition, secrets }: Stored): ReadDefinition {
   const { federation, clusters, storage_providers, environment } = definition;
   const token = secrets.environment[TOKEN];
   // Until it had a federation, a refresh token was like any other secret of the service.
@@ -371,13 +378,13 @@ function changedBy(intention: Intention, { definition, secrets }: Stored): ReadD
   return readDefinition({
     ...definition,
     environment: { ...environment, secrets: { ...environment.secrets, ...values } },
-    federation: { ...federation, members: applyIntention(intention, federation?.members ?? []) },
+    federation: { ...federation, members: applyMembersChange(intention, federation?.members ?? []) },
     clusters: { ...clusters, ...intention.clusters },
-    storage_providers: merged(storage_providers, intention.storageProviders),
+    storage_providers: mergeProviders(storage_providers, intention.storageProviders),
   });
 }
 
-function merged(stored: StorageProviders = {}, given: StorageProviders = {}): StorageProviders {
+function mergeProviders(stored: StorageProviders = {}, given: StorageProviders = {}): StorageProviders {
   const types = new Set([...Object.keys(stored), ...Object.keys(given)]) as Set<keyof StorageProviders>;
   return Object.fromEntries([...types].map((type) => [type, { ...stored[type], ...given[type] }]));
 }

@@ -6,7 +6,7 @@ import type { Credential, PeerAddress, PeerConnections, Peers, Resolved } from '
 import type { Journal, SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
 import type { Audit } from '../audit.ts';
 import type { LedgerMember } from './ledger.ts';
-import type { MemberLook } from './results.ts';
+import type { MemberHealthChange } from './results.ts';
 
 /** What the coordinator's verbs need: the stores of this cluster, its other managers, and what chance and time say. */
 export interface Coordination {
@@ -36,9 +36,9 @@ export interface Coordination {
   /** Hears of what somebody may ask about later. */
   readonly audit?: Audit;
   /** Hears of every member that cannot be brought to what it should be, when that or its reason is new; and when it can again. */
-  readonly looked?: (look: MemberLook) => void;
+  readonly onMemberHealth?: (look: MemberHealthChange) => void;
   /** Hears of every member that has asked for something, by its signature. */
-  readonly heardFrom?: (member: LedgerMember) => void;
+  readonly onMemberRequest?: (member: LedgerMember) => void;
   /** Other times than the usual ones, by the kind of the member. */
   readonly budgets?: Partial<Record<LedgerMember['kind'], Partial<Budgets>>>;
   readonly now: () => number;

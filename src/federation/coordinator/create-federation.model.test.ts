@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
 import { createFederation } from './create-federation.ts';
@@ -69,7 +69,7 @@ async function take(step: Step, known: readonly string[], deps: Coordination): P
     return;
   }
   const members = step.ids.filter((id) => known.includes(id)).map(memberOn);
-  if (members.length > 0) await changeMembers(alice, 'demo', readIntention(step.verb, { members }), deps);
+  if (members.length > 0) await changeMembers(alice, 'demo', parseMembersChange(step.verb, { members }), deps);
 }
 
 /** All that the definition names is what it says, and all else is what it was. */

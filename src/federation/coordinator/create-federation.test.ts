@@ -8,7 +8,7 @@ import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
-import { endingOf } from './remove-federation.ts';
+import { toEndingLedger } from './remove-federation.ts';
 
 const admin = { kind: 'admin' } as const;
 const snapshots = ({ managers }: World) => [...managers.values()].map((each) => each.snapshot());
@@ -49,7 +49,7 @@ test('what it takes to free the name is taken from the time for making members',
   };
   const budgets = { oscar: { probe: 60_000, create: 40, undo: 30 } };
   const deps = coordination(world, passage, { budgets, now: () => clock.now });
-  await new Ledgers(deps).amend(uid, (ledger) => endingOf(ledger, 'undo', clock.now));
+  await new Ledgers(deps).amend(uid, (ledger) => toEndingLedger(ledger, 'undo', clock.now));
   const late = /c\/demo-c: unreachable: it has not answered within 0\.01 s/;
   await refuses(createFederation(alice, federatedBody(['c']), deps), 'member-unreachable', late);
 });

@@ -2,10 +2,11 @@ import { allSettled } from '../../lib/concurrency.ts';
 import { type Definition, readDefinition } from '../../model/service/index.ts';
 import { type Credential, FederationError, keyIdOf, PeerError, type Probe, withinDeadline } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { type DesiredMember, requireRoom } from './align.ts';
+import { type DesiredMember, requireLedgerCapacity } from './align.ts';
 import { budgetsFor, type Caller, type Coordination, LONGEST_CREATE } from './coordination.ts';
+import { type CreationPlan, createMember, findAbortedFederation, planCreation, STILL_ENDING } from './deliver.ts';
 import {
-  isOvertaken,
+  isWriteConflict,
   type Ledger,
   type LedgerEntry,
   type LedgerMember,
@@ -13,18 +14,23 @@ import {
   markCommitted,
   memberId,
 } from './ledger.ts';
-import { isGivenUp, makeMember, type Readiness, readinessOf, STILL_ENDING } from './make-member.ts';
-import { asCaller, type MemberCredentials, type MemberPlace, peerOf, unknownPlace } from './member-access.ts';
-import { dropKeys, keepKeys } from './member-keys.ts';
-import { ordersOf, type Pending, pendingOf } from './orders.ts';
+import {
+  callerCredentials,
+  type MemberCredentials,
+  peerFor,
+  type StoredAddress,
+  unknownAddress,
+} from './member-access.ts';
+import { deleteKeys, storeKeys } from './member-keys.ts';
+import { buildOrders, listPending, type PendingMember } from './orders.ts';
 import { checkMembers, requireGrant } from './prepare.ts';
-import { carryOut, endingOf, removeOwn } from './remove-federation.ts';
-import { type MemberVerdict, memberProblem, memberRefusal, type Result, recordResults } from './results.ts';
+import { continueRemoval, removeOwnService, toEndingLedger } from './remove-federation.ts';
+import { type MemberCheck, type MemberResult, membersError, recordResults, toPeerError } from './results.ts';
 
 interface CreatedFederation {
   readonly record: ServiceRecord;
   /** With `deployment: best-effort`: members that are yet to be made, and why. */
-  readonly pending: readonly Pending[];
+  readonly pending: readonly PendingMember[];
 }
 
 /**
@@ -38,33 +44,33 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   const { credentials } = given.secrets;
   const wanted = checkMembers(given, deps);
   requireGrant(credentials);
-  const time = createTime(wanted, deps);
+  const time = timeBudget(wanted, deps);
   const spent = await finishAborted(name, deps);
   const uid = deps.newUid();
-  requireRoom(ledgerOf(uid, name, deps.now()), wanted);
+  requireLedgerCapacity(newLedger(uid, name, deps.now()), wanted);
   const role = { role: 'coordinator', uid, revision: 1, committed: false } as const;
   const definition = await deps.own.plan(caller.principal, body, role);
 
-  const asking = asCaller(caller, { clusters, credentials }, deps);
+  const asking = callerCredentials(caller, { clusters, credentials }, deps);
   const probed = await probeMembers(wanted, asking, deps);
-  refuseItself(probed, name, deps);
+  rejectItself(probed, name, deps);
   const mayMiss = federation?.deployment === 'best-effort';
   if (!mayMiss && probed.some(({ problem }) => problem)) {
-    throw memberRefusal(`nothing was made, since not every member of "${name}" can be:`, probed);
+    throw membersError(`nothing was made, since not every member of "${name}" can be:`, probed);
   }
 
   const transaction = await begin(uid, name, probed, deps);
   try {
-    await hold(transaction, deps);
+    await claim(transaction, deps);
     // Neither needs the other until all is committed, and both are undone by the ledger.
     const [own, made] = await Promise.allSettled([
       deps.own.create(caller.principal, body, role),
-      makeMembers(transaction, definition, given.secrets.environment, (kind) => time.toMake(kind, spent), deps),
+      createMembers(transaction, definition, given.secrets.environment, (kind) => time.toMake(kind, spent), deps),
     ]);
     const [record, results] = [valueOf(own), valueOf(made)];
-    const verdicts = verdictsOf(transaction, results);
+    const verdicts = toChecks(transaction, results);
     if (!mayMiss && verdicts.some(({ problem }) => problem)) {
-      throw memberRefusal(`"${name}" was not made, since a member failed; what had been made is undone:`, verdicts);
+      throw membersError(`"${name}" was not made, since a member failed; what had been made is undone:`, verdicts);
     }
     return await commit(transaction, record, results, deps);
   } catch (error) {
@@ -74,7 +80,7 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   }
 }
 
-interface CreateTime {
+interface TimeBudget {
   /** Milliseconds for making a member, of which so many went into freeing the name. */
   toMake(kind: LedgerMember['kind'], spent: number): number;
   /** Milliseconds for which the undo of a member is waited for; undefined: as long as usual. */
@@ -85,10 +91,10 @@ interface CreateTime {
  * How long a create may take from now on. With a member whose manager is written in Go its parts may take longer than all of
  * it: what the probe took is taken from the time for making members, and the undo is left to the ledger.
  */
-function createTime(wanted: readonly DesiredMember[], deps: Coordination): CreateTime {
+function timeBudget(wanted: readonly DesiredMember[], deps: Coordination): TimeBudget {
   const begun = deps.now();
   const { probe, undo } = budgetsFor('upstream', deps);
-  const isSlow = wanted.some(({ place }) => place?.kind === 'upstream');
+  const isSlow = wanted.some(({ address: place }) => place?.kind === 'upstream');
   const left = () => LONGEST_CREATE - Math.max(deps.now() - begun, 0);
   return {
     toMake(kind, spent) {
@@ -104,7 +110,7 @@ function createTime(wanted: readonly DesiredMember[], deps: Coordination): Creat
 interface Transaction {
   entry: LedgerEntry;
   readonly keys: Map<string, ReturnType<Coordination['newKey']>>;
-  readonly parts: readonly { readonly probed: Probed; readonly member: LedgerMember }[];
+  readonly parts: readonly { readonly probed: ProbedMember; readonly member: LedgerMember }[];
 }
 
 function valueOf<T>(settled: PromiseSettledResult<T>): T {
@@ -112,7 +118,7 @@ function valueOf<T>(settled: PromiseSettledResult<T>): T {
   throw settled.reason;
 }
 
-const ledgerOf = (uid: string, name: string, begunAt: number): Ledger => ({
+const newLedger = (uid: string, name: string, begunAt: number): Ledger => ({
   uid,
   service: name,
   serviceUid: '',
@@ -122,7 +128,12 @@ const ledgerOf = (uid: string, name: string, begunAt: number): Ledger => ({
   members: [],
 });
 
-async function begin(uid: string, name: string, probed: readonly Probed[], deps: Coordination): Promise<Transaction> {
+async function begin(
+  uid: string,
+  name: string,
+  probed: readonly ProbedMember[],
+  deps: Coordination,
+): Promise<Transaction> {
   const keys: Transaction['keys'] = new Map();
   const now = deps.now();
   const parts = probed.map((each) => {
@@ -135,58 +146,58 @@ async function begin(uid: string, name: string, probed: readonly Probed[], deps:
       service: each.wanted.service,
       keyId,
       state: 'wanted',
-      ...(each.problem && { untold: true }),
+      ...(each.problem && { unrequested: true }),
       since: now,
       ...(instance !== undefined && { instance }),
     };
     return { probed: each, member };
   });
-  const ledger: Ledger = { ...ledgerOf(uid, name, now), members: parts.map(({ member }) => member) };
+  const ledger: Ledger = { ...newLedger(uid, name, now), members: parts.map(({ member }) => member) };
   return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
 }
 
 /** The keys are kept, and nobody has given this up meanwhile. If that fails, no member has been asked. */
-async function hold(transaction: Transaction, deps: Coordination): Promise<void> {
+async function claim(transaction: Transaction, deps: Coordination): Promise<void> {
   const { keys, entry } = transaction;
   try {
-    await keepKeys(keys, deps);
+    await storeKeys(keys, deps);
     const held = await new Ledgers(deps).claim(entry);
-    if (!held) throw overtaken(entry.ledger);
+    if (!held) throw abortedMeanwhile(entry.ledger);
     transaction.entry = held;
   } catch (error) {
     // Without its key a member is not asked to undo what it never heard of.
-    await dropKeys(keys.keys(), deps).catch(() => {});
+    await deleteKeys(keys.keys(), deps).catch(() => {});
     throw error;
   }
 }
 
-async function makeMembers(
+async function createMembers(
   { entry, keys, parts }: Transaction,
   definition: Definition,
-  secrets: Parameters<typeof ordersOf>[1],
+  secrets: Parameters<typeof buildOrders>[1],
   budgetOf: (kind: LedgerMember['kind']) => number,
   deps: Coordination,
-): Promise<Result[]> {
-  const orders = ordersOf({ definition }, secrets, entry.ledger, keys, deps);
+): Promise<MemberResult[]> {
+  const orders = buildOrders({ definition }, secrets, entry.ledger, keys, deps);
   return allSettled(
-    parts.map(async ({ probed: { ready, problem }, member }): Promise<Result> => {
+    parts.map(async ({ probed: { ready, problem }, member }): Promise<MemberResult> => {
       const { keyId } = member;
       const order = orders.get(keyId);
       try {
         if (problem) throw problem;
         if (!ready || !order) throw new PeerError('failed', 'it could not be told what to be');
-        await withinDeadline(budgetOf(member.kind), makeMember(peerOf(member, deps), order, ready, ready.as));
+        await withinDeadline(budgetOf(member.kind), createMember(peerFor(member, deps), order, ready, ready.as));
         const { revision, digest } = order;
         return { keyId, kind: 'made', revision, digest, instance: ready.instance };
       } catch (error) {
-        const failure = memberProblem(error);
+        const failure = toPeerError(error);
         return { keyId, kind: failure.code === 'taken' ? 'conflict' : 'away', problem: failure };
       }
     }),
   );
 }
 
-function verdictsOf({ parts }: Transaction, results: readonly Result[]): MemberVerdict[] {
+function toChecks({ parts }: Transaction, results: readonly MemberResult[]): MemberCheck[] {
   return parts.map(({ probed: { member } }, index) => {
     const result = results[index];
     return { member, ...(result && 'problem' in result && { problem: result.problem }) };
@@ -197,7 +208,7 @@ function verdictsOf({ parts }: Transaction, results: readonly Result[]): MemberV
 async function commit(
   { entry }: Transaction,
   made: ServiceRecord,
-  results: readonly Result[],
+  results: readonly MemberResult[],
   deps: Coordination,
 ): Promise<CreatedFederation> {
   const ledgers = new Ledgers(deps);
@@ -205,14 +216,15 @@ async function commit(
   try {
     await ledgers.advance(entry, ledger);
   } catch (error) {
-    if (isOvertaken(error)) throw overtaken(ledger);
+    if (isWriteConflict(error)) throw abortedMeanwhile(ledger);
     // A store that did not answer may have written it all the same.
     if ((await ledgers.read(ledger.uid))?.ledger.phase !== 'active') throw error;
   }
-  return { record: (await markCommitted(ledger, deps)) ?? made, pending: pendingOf(ledger) };
+  return { record: (await markCommitted(ledger, deps)) ?? made, pending: listPending(ledger) };
 }
 
-const givenUp = (ledger: Ledger, now: number) => (ledger.phase === 'creating' ? endingOf(ledger, 'undo', now) : ledger);
+const toAborted = (ledger: Ledger, now: number) =>
+  ledger.phase === 'creating' ? toEndingLedger(ledger, 'undo', now) : ledger;
 
 async function abort(
   { uid, service }: Ledger,
@@ -220,10 +232,11 @@ async function abort(
   wait: number | undefined,
   deps: Coordination,
 ): Promise<void> {
-  const entry = await new Ledgers(deps).amend(uid, (ledger) => givenUp(ledger, deps.now()));
-  if (entry?.ledger.phase === 'ending') await carryOut(entry, deps, { standIn, ...(wait !== undefined && { wait }) });
+  const entry = await new Ledgers(deps).amend(uid, (ledger) => toAborted(ledger, deps.now()));
+  if (entry?.ledger.phase === 'ending')
+    await continueRemoval(entry, deps, { standIn, ...(wait !== undefined && { wait }) });
   // Somebody else has undone it, maybe before the service here was made.
-  if (!entry) await removeOwn(service, uid, deps);
+  if (!entry) await removeOwnService(service, uid, deps);
 }
 
 /**
@@ -236,28 +249,28 @@ async function finishAborted(name: string, deps: Coordination): Promise<number> 
   const { undo } = budgetsFor('oscar', deps);
   const begun = deps.now();
   const entry = await new Ledgers(deps).read(role.uid);
-  if (entry?.ledger.phase === 'ending') await carryOut(entry, deps, { wait: undo });
-  else if (!entry && !role.committed) await removeOwn(name, role.uid, deps);
+  if (entry?.ledger.phase === 'ending') await continueRemoval(entry, deps, { wait: undo });
+  else if (!entry && !role.committed) await removeOwnService(name, role.uid, deps);
   // A clock that is set meanwhile takes no more than that.
   return Math.min(Math.max(deps.now() - begun, 0), undo);
 }
 
-function refuseItself(probed: readonly Probed[], name: string, { here }: Coordination): void {
+function rejectItself(probed: readonly ProbedMember[], name: string, { here }: Coordination): void {
   const itself = probed.find(({ ready, wanted }) => ready?.instance === here.instance && wanted.service === name);
   if (!itself) return;
   const message = `federation.members: ${itself.member} is the service itself, under another id of this cluster`;
   throw new FederationError('invalid-federation', message);
 }
 
-function overtaken({ service }: Ledger): FederationError {
+function abortedMeanwhile({ service }: Ledger): FederationError {
   return new FederationError('federation-gone', `"${service}" was given up while it was being made: create it again`);
 }
 
 /** A member that can be made, or why it cannot. */
-interface Probed extends MemberVerdict {
+interface ProbedMember extends MemberCheck {
   readonly wanted: DesiredMember;
-  readonly place: MemberPlace;
-  readonly ready?: Readiness & { readonly as: Credential };
+  readonly place: StoredAddress;
+  readonly ready?: CreationPlan & { readonly as: Credential };
 }
 
 /** Asks all members at once whether they can be made. Nothing is changed, but for what an earlier create left to undo. */
@@ -265,47 +278,47 @@ async function probeMembers(
   wanted: readonly DesiredMember[],
   asking: MemberCredentials,
   deps: Coordination,
-): Promise<Probed[]> {
+): Promise<ProbedMember[]> {
   const probed = await Promise.all(
-    wanted.map(async (each): Promise<Probed> => {
-      const found = { wanted: each, place: each.place ?? unknownPlace(each.clusterId), member: memberId(each) };
+    wanted.map(async (each): Promise<ProbedMember> => {
+      const found = { wanted: each, place: each.address ?? unknownAddress(each.clusterId), member: memberId(each) };
       try {
         const { probe } = budgetsFor(found.place.kind, deps);
-        return { ...found, ready: await withinDeadline(probe, readiness(each.service, found.place, asking, deps)) };
+        return { ...found, ready: await withinDeadline(probe, probeMember(each.service, found.place, asking, deps)) };
       } catch (error) {
-        return { ...found, problem: memberProblem(error) };
+        return { ...found, problem: toPeerError(error) };
       }
     }),
   );
-  return probed.map((each, index) => ({ ...each, ...twin(each, probed.slice(0, index)) }));
+  return probed.map((each, index) => ({ ...each, ...findTwinProblem(each, probed.slice(0, index)) }));
 }
 
-async function readiness(
+async function probeMember(
   name: string,
-  place: MemberPlace,
+  place: StoredAddress,
   asking: MemberCredentials,
   deps: Coordination,
-): Promise<Readiness & { as: Credential }> {
+): Promise<CreationPlan & { as: Credential }> {
   const as = await asking(place);
-  const peer = peerOf(place, deps);
+  const peer = peerFor(place, deps);
   let probe = await peer.probe(name, as);
-  if (await finishUndo(probe, place, as, deps)) {
+  if (await finishAbortedUndo(probe, place, as, deps)) {
     probe = await peer.probe(name, as);
-    if (await isGivenUp(probe, new Ledgers(deps)))
+    if (await findAbortedFederation(probe, new Ledgers(deps)))
       throw new PeerError('unreachable', `${STILL_ENDING}: try again in a while`);
   }
-  return { ...readinessOf(probe, undefined), as };
+  return { ...planCreation(probe, undefined), as };
 }
 
 /** What an aborted create of this coordinator still holds is given back first; with who asks, where keys are not known. */
-async function finishUndo(
+async function finishAbortedUndo(
   probe: Probe,
-  { clusterId, kind }: MemberPlace,
+  { clusterId, kind }: StoredAddress,
   as: Credential,
   deps: Coordination,
 ): Promise<boolean> {
   const ledgers = new Ledgers(deps);
-  const uid = await isGivenUp(probe, ledgers);
+  const uid = await findAbortedFederation(probe, ledgers);
   const entry = uid === undefined ? undefined : await ledgers.read(uid);
   if (!entry) return false;
   // What they see here says nothing about what is theirs elsewhere.
@@ -314,12 +327,12 @@ async function finishUndo(
     throw new PeerError('refused', 'its owner is not asking');
   };
   // Somebody waits for the probe, which is made once more after this.
-  await carryOut(entry, deps, { standIn, wait: (budgetsFor(kind, deps).probe * 2) / 3 });
+  await continueRemoval(entry, deps, { standIn, wait: (budgetsFor(kind, deps).probe * 2) / 3 });
   return true;
 }
 
 /** Two members that are one service of one manager, under two names of its cluster. */
-function twin({ wanted, ready }: Probed, before: readonly Probed[]): { problem?: PeerError } {
+function findTwinProblem({ wanted, ready }: ProbedMember, before: readonly ProbedMember[]): { problem?: PeerError } {
   const same = before.find(
     (other) => ready && other.ready?.instance === ready.instance && other.wanted.service === wanted.service,
   );

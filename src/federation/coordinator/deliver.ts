@@ -1,10 +1,12 @@
 import { allSettled } from '../../lib/concurrency.ts';
 import type { Secret } from '../../lib/secret.ts';
 import {
+  type Credential,
   keyIdOf,
   type MemberKey,
   type Peer,
   PeerError,
+  type Probe,
   type WorkerOrder,
   type WorkerState,
   withinDeadline,
@@ -12,13 +14,12 @@ import {
 import type { ServiceRecord } from '../../ports/index.ts';
 import { budgetsFor, type Coordination } from './coordination.ts';
 import { type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
-import { makeMember, readinessOf, STILL_ENDING } from './make-member.ts';
-import { type MemberCredentials, peerOf } from './member-access.ts';
-import { dropKeys } from './member-keys.ts';
-import { isCurrent, twinOf } from './orders.ts';
+import { type MemberCredentials, peerFor } from './member-access.ts';
+import { deleteKeys } from './member-keys.ts';
+import { findTwin, isCurrent } from './orders.ts';
 import type { PreparedChange } from './prepare.ts';
 import { endMembers } from './remove-federation.ts';
-import { leftByOwner, memberProblem, type Result, recordResults, tellLooks } from './results.ts';
+import { leftByOwner, type MemberResult, recordResults, reportHealthChanges, toPeerError } from './results.ts';
 
 interface Delivery {
   readonly asking: MemberCredentials;
@@ -38,56 +39,56 @@ export async function deliverToMembers(
   prepared: PreparedChange,
   delivery: Delivery,
   deps: Coordination,
-): Promise<Result[]> {
+): Promise<MemberResult[]> {
   const { isDue = () => true } = delivery;
   const kinds = Map.groupBy(prepared.entry.ledger.members.filter(isDue), ({ kind }) => kind);
-  const told = [...kinds].map(([kind, due]) => deliverTo(kind, due, prepared, delivery, deps));
+  const told = [...kinds].map(([kind, due]) => deliverToKind(kind, due, prepared, delivery, deps));
   return (await allSettled(told)).flat();
 }
 
 /** A member that is still being ended is made anew when that is done. */
-async function deliverTo(
+async function deliverToKind(
   kind: LedgerMember['kind'],
   due: readonly LedgerMember[],
   { entry: { ledger }, orders, next }: PreparedChange,
   { asking, standIn = asking, atOnce = Number.POSITIVE_INFINITY }: Delivery,
   deps: Coordination,
-): Promise<Result[]> {
+): Promise<MemberResult[]> {
   const { create } = budgetsFor(kind, deps);
   const ending = endMembers(ledger, due, deps, { standIn });
   const announcements = new Announcements(ledger.uid, deps);
   const tasks = due.filter((member) => isCurrent(member) && member.state !== 'left');
-  const bringing = inTurns(tasks, atOnce, async (member): Promise<Result> => {
+  const bringing = mapLimited(tasks, atOnce, async (member): Promise<MemberResult> => {
     const { keyId } = member;
     const before = ledger.members.filter((other) => other.state === 'undoing' && mayPrecede(other, member));
-    const gone = before.length > 0 ? goneBy(await ending) : new Set();
+    const gone = before.length > 0 ? endedKeyIds(await ending) : new Set();
     if (before.some((other) => memberId(other) === memberId(member) && !gone.has(other.keyId))) {
       return { keyId, kind: 'away', problem: new PeerError('failed', STILL_ENDING) };
     }
-    const twin = (instance: string) => twinOf(member, instance, ledger, deps);
+    const twin = (instance: string) => findTwin(member, instance, ledger, deps);
     const order = orders.get(keyId);
     const announce = async () => {
-      if (member.untold) await announcements.announce(keyId);
+      if (member.unrequested) await announcements.announce(keyId);
     };
-    const task = bring({ member, order, asking, standIn, twin, announce, next: next.get(keyId) }, deps);
+    const task = bringUpToDate({ member, order, asking, standIn, twin, announce, next: next.get(keyId) }, deps);
     return withinDeadline(create, task).catch(
-      (error): Result => ({ keyId, kind: 'away', problem: memberProblem(error) }),
+      (error): MemberResult => ({ keyId, kind: 'away', problem: toPeerError(error) }),
     );
   });
   const [ended, brought] = await Promise.all([ending, bringing]);
   const results = [...ended, ...brought];
   // Before the ledger says so: a key that is not kept any more is one whose successor is known there.
-  await dropKeys(
+  await deleteKeys(
     brought.flatMap((result) => (isRekeyed(result) ? [result.keyId] : [])),
     deps,
   );
   await new Ledgers(deps).amend(ledger.uid, (current) => recordResults(current, results, deps.now()));
   auditKeys(ledger, results, deps);
-  tellLooks(ledger, results, deps);
+  reportHealthChanges(ledger, results, deps);
   return results;
 }
 
-const goneBy = (ended: readonly Result[]) =>
+const endedKeyIds = (ended: readonly MemberResult[]) =>
   new Set(ended.filter(({ kind }) => kind === 'ended').map(({ keyId }) => keyId));
 
 /**
@@ -98,16 +99,16 @@ const mayPrecede = (ending: LedgerMember, member: LedgerMember) =>
   ending.kind === 'oscar' ||
   (ending.service === member.service && (ending.clusterId === member.clusterId || ending.endpoint === member.endpoint));
 
-const isRekeyed = (result: Result) => result.kind === 'made' && result.rekeyed !== undefined;
+const isRekeyed = (result: MemberResult) => result.kind === 'made' && result.rekeyed !== undefined;
 
-function auditKeys({ uid, service, members }: Ledger, results: readonly Result[], { audit }: Coordination): void {
+function auditKeys({ uid, service, members }: Ledger, results: readonly MemberResult[], { audit }: Coordination): void {
   for (const { keyId } of results.filter(isRekeyed)) {
     const member = members.find((each) => each.keyId === keyId);
     if (member) audit?.({ what: 'rekeyed', service, uid, member: memberId(member) });
   }
 }
 
-async function inTurns<T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> {
+async function mapLimited<T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const queue = items.entries();
   const workers = Array.from({ length: Math.min(atOnce, items.length) }, async () => {
@@ -135,27 +136,27 @@ interface Task {
 type Ordered = Task & { readonly order: WorkerOrder };
 
 /** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
-async function bring(given: Task, deps: Coordination): Promise<Result> {
+async function bringUpToDate(given: Task, deps: Coordination): Promise<MemberResult> {
   const { member, order } = given;
   const { keyId } = member;
   if (member.endpoint === '') {
     return { keyId, kind: 'away', problem: new PeerError('failed', member.reason ?? 'its cluster is unknown') };
   }
-  if (!order) return keyLost(keyId);
+  if (!order) return keyLostResult(keyId);
   const task = { ...given, order };
-  const peer = peerOf(member, deps);
+  const peer = peerFor(member, deps);
   try {
     const rekeyed = await rekey(peer, task);
     if (rekeyed) return rekeyed;
-    const seen = await adjusted(peer, task);
-    return typeof seen === 'object' ? seen : await make(peer, task, seen);
+    const seen = await updateWithKnownKeys(peer, task);
+    return typeof seen === 'object' ? seen : await createOrRekey(peer, task, seen);
   } catch (error) {
-    return failed(keyId, memberProblem(error));
+    return failureResult(keyId, toPeerError(error));
   }
 }
 
 /** Gives it its next key, if there is one and somebody to ask as. Whoever refuses that is told by the key it has. */
-async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
+async function rekey(peer: Peer, task: Ordered): Promise<MemberResult | undefined> {
   const { member, order, asking, next, twin } = task;
   // It may have been the same service only once: it is asked first.
   if (member.instance !== undefined && twin(member.instance)) return undefined;
@@ -163,7 +164,7 @@ async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
   if (!next || !as) return undefined;
   try {
     const isDone = await peer.rekey({ ...order, key: next }, as);
-    return isDone ? await adjustedBy(next, peer, task) : undefined;
+    return isDone ? await updateWithKey(next, peer, task) : undefined;
   } catch (error) {
     if (error instanceof PeerError && ['refused', 'taken', 'stale', 'failed'].includes(error.code)) return undefined;
     throw error;
@@ -171,11 +172,11 @@ async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
 }
 
 /** A key that is refused may have been followed by the next one, by somebody who could not say so any more. */
-async function adjusted(peer: Peer, task: Ordered): Promise<Result | 'nothing' | 'refused'> {
+async function updateWithKnownKeys(peer: Peer, task: Ordered): Promise<MemberResult | 'nothing' | 'refused'> {
   const { order, next } = task;
   for (const key of next ? [order.key, next] : [order.key]) {
     try {
-      return (await adjustedBy(key, peer, task)) ?? 'nothing';
+      return (await updateWithKey(key, peer, task)) ?? 'nothing';
     } catch (error) {
       if (!(error instanceof PeerError && error.code === 'refused')) throw error;
     }
@@ -183,17 +184,17 @@ async function adjusted(peer: Peer, task: Ordered): Promise<Result | 'nothing' |
   return 'refused';
 }
 
-async function adjustedBy(key: Secret, peer: Peer, task: Ordered): Promise<Result | undefined> {
+async function updateWithKey(key: Secret, peer: Peer, task: Ordered): Promise<MemberResult | undefined> {
   const { member, order, standIn, twin } = task;
   const keyed = { ...order, key, owner: () => standIn(member) };
   const state = await inspect(peer, keyed, member.revision !== undefined);
   if (!state) return undefined;
-  refuse(twin(state.instance));
-  const result = await adjust(peer, keyed, member.keyId, state);
+  throwIfAny(twin(state.instance));
+  const result = await updateIfNeeded(peer, keyed, member.keyId, state);
   return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: keyIdOf(key) } : result;
 }
 
-function refuse(problem: PeerError | undefined): void {
+function throwIfAny(problem: PeerError | undefined): void {
   if (problem) throw problem;
 }
 
@@ -209,36 +210,37 @@ async function inspect(peer: Peer, order: Keyed, wasMade: boolean): Promise<Work
   }
 }
 
-async function adjust(peer: Peer, order: Keyed, keyId: string, state: WorkerState): Promise<Result> {
+async function updateIfNeeded(peer: Peer, order: Keyed, keyId: string, state: WorkerState): Promise<MemberResult> {
   const { revision, digest } = order;
   const { instance } = state;
-  if (state.revision > revision) return ahead(keyId, state.revision, revision);
+  if (state.revision > revision) return aheadResult(keyId, state.revision, revision);
   if (state.revision < revision || state.digest !== digest) await peer.update(order, order);
   return { keyId, kind: 'made', revision, digest, instance };
 }
 
 /** Nothing there answers to the key: what has its name is seen by who may make it, or give it this key again. */
-async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Promise<Result> {
+async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Promise<MemberResult> {
   const { member, order, asking, twin, announce } = task;
   const { keyId } = member;
   const { revision, digest } = order;
   try {
     const as = await asking(member);
     const probe = await peer.probe(order.name, as);
-    refuse(twin(probe.instance));
-    const readiness = readinessOf(probe, order.uid);
+    throwIfAny(twin(probe.instance));
+    const readiness = planCreation(probe, order.uid);
     // A manager that was restored from a backup has neither the key nor the revision of by now.
-    if (probe.found === 'member' && probe.revision > revision) return ahead(keyId, probe.revision, revision);
+    if (probe.found === 'member' && probe.revision > revision) return aheadResult(keyId, probe.revision, revision);
     await announce();
-    await makeMember(peer, order, readiness, as);
-    if (readiness.by === 'repeat') return (await adjustedBy(order.key, peer, task)) ?? keyLost(keyId);
+    await createMember(peer, order, readiness, as);
+    if (readiness.by === 'repeat') return (await updateWithKey(order.key, peer, task)) ?? keyLostResult(keyId);
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
   } catch (error) {
-    const problem = memberProblem(error);
-    if (problem.code !== 'refused') return failed(keyId, problem);
+    const problem = toPeerError(error);
+    if (problem.code !== 'refused') return failureResult(keyId, problem);
     if (member.revision === undefined) return { keyId, kind: 'missing', problem };
     // It never had a key: what is missing is somebody to ask as.
-    if (seen === 'refused') return member.kind === 'upstream' ? { keyId, kind: 'conflict', problem } : keyLost(keyId);
+    if (seen === 'refused')
+      return member.kind === 'upstream' ? { keyId, kind: 'conflict', problem } : keyLostResult(keyId);
     // Where it was once made, whoever reads this learns more than that somebody may not make it.
     const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };
@@ -246,19 +248,19 @@ async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Pro
 }
 
 /** Whoever says more than any backup can explain would have all the others follow. */
-function ahead(keyId: string, known: number, revision: number): Result {
+function aheadResult(keyId: string, known: number, revision: number): MemberResult {
   if (known - revision <= FURTHEST_AHEAD) return { keyId, kind: 'ahead', revision: known };
   const why = `it claims revision ${known}, too far past ${revision} to be believed: remove it, and add it again`;
   return { keyId, kind: 'conflict', problem: new PeerError('failed', why) };
 }
 
-const keyLost = (keyId: string): Result => ({
+const keyLostResult = (keyId: string): MemberResult => ({
   keyId,
   kind: 'conflict',
   problem: new PeerError('refused', 'key lost: PUT the service once'),
 });
 
-function failed(keyId: string, problem: PeerError): Result {
+function failureResult(keyId: string, problem: PeerError): MemberResult {
   if (problem.code === 'gone') return leftByOwner(keyId);
   return { keyId, kind: problem.code === 'taken' ? 'conflict' : 'away', problem };
 }
@@ -273,9 +275,9 @@ const FURTHEST_AHEAD = 1_000_000;
  * Goes past the latest revision that members know: this manager was restored from a backup, and what it says now is the
  * latest. Undefined when no member knows a later one.
  */
-export async function goPast(
+export async function exceedMemberRevisions(
   { service, version }: ServiceRecord,
-  results: readonly Result[],
+  results: readonly MemberResult[],
   { services, audit }: Pick<Coordination, 'services' | 'audit'>,
 ): Promise<ServiceRecord | undefined> {
   const furthest = Math.max(0, ...results.map((result) => (result.kind === 'ahead' ? result.revision : 0)));
@@ -317,17 +319,61 @@ class Announcements {
   async #write(): Promise<Ledger | undefined> {
     const told = new Set(this.#waiting);
     this.#waiting.clear();
-    const entry = await this.#ledgers.amend(this.#uid, (ledger) => withTold(ledger, told));
+    const entry = await this.#ledgers.amend(this.#uid, (ledger) => markRequested(ledger, told));
     return entry?.ledger;
   }
 }
 
-function withTold(ledger: Ledger, told: ReadonlySet<string>): Ledger {
-  const isFirst = (member: LedgerMember) => member.untold && isCurrent(member) && told.has(member.keyId);
+function markRequested(ledger: Ledger, told: ReadonlySet<string>): Ledger {
+  const isFirst = (member: LedgerMember) => member.unrequested && isCurrent(member) && told.has(member.keyId);
   if (ledger.phase !== 'active' || !ledger.members.some(isFirst)) return ledger;
   const members = ledger.members.map((member) => {
-    const { untold: _, ...known } = member;
+    const { unrequested: _, ...known } = member;
     return isFirst(member) ? known : member;
   });
   return { ...ledger, members };
+}
+
+/** What a probe allows. */
+export type CreationPlan =
+  | { readonly by: 'create'; readonly instance: string }
+  | { readonly by: 'adopt'; readonly version: string; readonly instance: string }
+  /** It is one of this federation already, under another key. */
+  | { readonly by: 'repeat'; readonly instance: string };
+
+/** A create waits for that, since managers written in Go break when one overlaps with the end of the one before. */
+export const STILL_ENDING = 'what was there before is still being ended';
+
+/** Says how a member can be made from what is there; throws `taken` when it cannot. */
+export function planCreation(probe: Probe, uid: string | undefined): CreationPlan {
+  const { instance } = probe;
+  switch (probe.found) {
+    case 'nothing':
+      return { by: 'create', instance };
+    case 'own':
+      return { by: 'adopt', version: probe.version, instance };
+    case 'member':
+      if (probe.uid === uid) return { by: 'repeat', instance };
+      throw new PeerError('taken', 'the service of that name there is part of another federation');
+    case 'taken':
+      throw new PeerError('taken', 'the name belongs to another service there: choose another');
+  }
+}
+
+export async function createMember(
+  peer: Peer,
+  order: WorkerOrder,
+  readiness: CreationPlan,
+  as: Credential,
+): Promise<void> {
+  if (readiness.by === 'create') await peer.create(order, as);
+  else if (readiness.by === 'adopt') await peer.adopt(order, readiness.version, as);
+  else if (!(await peer.rekey(order, as))) throw new PeerError('stale', 'it has gone there just now');
+}
+
+/** Was this federation of ours given up, so that what it still holds can be had once its undo is done? */
+export async function findAbortedFederation(probe: Probe, ledgers: Ledgers): Promise<string | undefined> {
+  if (probe.found !== 'member') return undefined;
+  const entry = await ledgers.read(probe.uid);
+  return entry?.ledger.phase === 'ending' ? probe.uid : undefined;
 }

@@ -49,7 +49,7 @@ export interface LedgerMember {
    */
   readonly state: 'wanted' | 'made' | 'leaving' | 'undoing' | 'conflict' | 'left';
   /** No request that makes it was ever sent: nothing can be there that has to be ended. Written off before the first one is. */
-  readonly untold?: boolean;
+  readonly unrequested?: boolean;
   /** How it is ended. */
   readonly end?: 'undo' | 'detach';
   /** It is ended at once, whatever work it has. */
@@ -72,11 +72,11 @@ export const memberId = ({ clusterId, service }: Pick<LedgerMember, 'clusterId' 
   `${clusterId}/${service}`;
 
 /** All keys by which the member may know this federation. */
-export const keyIdsOf = ({ keyId, nextKeyId }: Pick<LedgerMember, 'keyId' | 'nextKeyId'>): string[] =>
+export const listKeyIds = ({ keyId, nextKeyId }: Pick<LedgerMember, 'keyId' | 'nextKeyId'>): string[] =>
   nextKeyId === undefined ? [keyId] : [keyId, nextKeyId];
 
 const PREFIX = 'federation/';
-const keyOf = (uid: string) => `${PREFIX}${uid}`;
+const journalKey = (uid: string) => `${PREFIX}${uid}`;
 
 /** The ledgers in the journal. Every write is a compare-and-swap: who was overtaken hears `conflict`. */
 export class Ledgers {
@@ -87,27 +87,27 @@ export class Ledgers {
   }
 
   async read(uid: string): Promise<LedgerEntry | undefined> {
-    const entry = await this.#journal.read(keyOf(uid));
-    return entry && entryOf(entry);
+    const entry = await this.#journal.read(journalKey(uid));
+    return entry && toLedgerEntry(entry);
   }
 
   async begin(ledger: Ledger): Promise<LedgerEntry> {
-    const { version } = await this.#journal.begin(keyOf(ledger.uid), packLedger(ledger));
+    const { version } = await this.#journal.begin(journalKey(ledger.uid), packLedger(ledger));
     return { ledger, version };
   }
 
   async advance({ version }: LedgerEntry, ledger: Ledger): Promise<LedgerEntry> {
-    return { ledger, version: await this.#journal.advance(keyOf(ledger.uid), version, packLedger(ledger)) };
+    return { ledger, version: await this.#journal.advance(journalKey(ledger.uid), version, packLedger(ledger)) };
   }
 
   /** Takes it to work on it; undefined when somebody else was faster. */
   async claim({ ledger, version }: LedgerEntry): Promise<LedgerEntry | undefined> {
-    const claimed = await this.#journal.claim(keyOf(ledger.uid), version);
+    const claimed = await this.#journal.claim(journalKey(ledger.uid), version);
     return claimed === 'busy' ? undefined : { ledger, version: claimed };
   }
 
   async finish({ ledger, version }: LedgerEntry): Promise<void> {
-    await this.#journal.finish(keyOf(ledger.uid), version);
+    await this.#journal.finish(journalKey(ledger.uid), version);
   }
 
   /**
@@ -123,7 +123,7 @@ export class Ledgers {
       try {
         return await this.advance(entry, ledger);
       } catch (error) {
-        if (!isOvertaken(error)) throw error;
+        if (!isWriteConflict(error)) throw error;
       }
     }
   }
@@ -131,7 +131,7 @@ export class Ledgers {
   async *all(): AsyncGenerator<LedgerEntry> {
     let page = await this.#journal.list(PREFIX);
     for (;;) {
-      for (const entry of page.items) yield entryOf(entry);
+      for (const entry of page.items) yield toLedgerEntry(entry);
       if (page.next === undefined) return;
       page = await this.#journal.list(PREFIX, page.next);
     }
@@ -139,11 +139,11 @@ export class Ledgers {
 }
 
 /** Did somebody else write first? */
-export function isOvertaken(error: unknown): boolean {
+export function isWriteConflict(error: unknown): boolean {
   return error instanceof StoreError && (error.code === 'conflict' || error.code === 'absent');
 }
 
-function entryOf({ key, state, version }: JournalEntry): LedgerEntry {
+function toLedgerEntry({ key, state, version }: JournalEntry): LedgerEntry {
   return { ledger: unpackLedger(key.slice(PREFIX.length), state), version };
 }
 
@@ -154,22 +154,22 @@ function entryOf({ key, state, version }: JournalEntry): LedgerEntry {
  */
 export function packLedger(ledger: Ledger): JournalState {
   const whole = packMembers(ledger, (member) => member);
-  return sizeOf(whole) <= JOURNAL_STATE_BYTES ? whole : packMembers(ledger, spare);
+  return sizeOf(whole) <= JOURNAL_STATE_BYTES ? whole : packMembers(ledger, compactMember);
 }
 
 /** The least that an entry for this ledger takes. */
-export const packedSize = (ledger: Ledger): number => sizeOf(packMembers(ledger, spare));
+export const packedSize = (ledger: Ledger): number => sizeOf(packMembers(ledger, compactMember));
 
 const sizeOf = (state: JournalState) => Buffer.byteLength(JSON.stringify(state));
 
 /** That there is a reason says that a member is away, so some of it stays. */
-const SPARE_REASON = 16;
+const COMPACT_REASON = 16;
 
 /** What a member has to be brought up to date, or ended, by. */
-function spare(member: LedgerMember): LedgerMember {
+function compactMember(member: LedgerMember): LedgerMember {
   const { digest: _, reason, ...known } = member;
   if (member.state !== 'undoing' && member.state !== 'leaving')
-    return { ...known, ...(reason && { reason: reason.slice(0, SPARE_REASON) }) };
+    return { ...known, ...(reason && { reason: reason.slice(0, COMPACT_REASON) }) };
   const { instance: __, lastSeen: ___, keyedAt: ____, ...ending } = known;
   return ending;
 }
@@ -178,28 +178,34 @@ function packMembers(
   { uid: _, members, ...ledger }: Ledger,
   shown: (member: LedgerMember) => LedgerMember,
 ): JournalState {
-  const places: JournalValue[][] = [];
+  const addresses: JournalValue[][] = [];
   const indexes = new Map<string, number>();
-  const placeOf = ({ clusterId, endpoint, verify, guarded, kind }: LedgerMember) => {
+  const addressIndex = ({ clusterId, endpoint, verify, guarded, kind }: LedgerMember) => {
     const place = [clusterId, endpoint, verify, guarded, kind];
     const known = JSON.stringify(place);
-    if (!indexes.has(known)) indexes.set(known, places.push(place) - 1);
+    if (!indexes.has(known)) indexes.set(known, addresses.push(place) - 1);
     return indexes.get(known) ?? 0;
   };
-  const packed = members.map((member) => packMember(shown(member), placeOf(member)));
-  return { ...ledger, places, members: packed };
+  const packed = members.map((member) => packMember(shown(member), addressIndex(member)));
+  return { ...ledger, places: addresses, members: packed };
 }
 
 export function unpackLedger(uid: string, state: JournalState): Ledger {
   const { places, members, ...ledger } = state as unknown as Omit<Ledger, 'uid' | 'members'> & {
-    places: Place[];
-    members: Packed[];
+    places: PackedAddress[];
+    members: PackedMember[];
   };
   return { uid, ...ledger, members: members.map((member) => unpackMember(member, places)) };
 }
 
-type Place = [clusterId: string, endpoint: string, verify: boolean, guarded: boolean, kind: LedgerMember['kind']];
-type Packed = [
+type PackedAddress = [
+  clusterId: string,
+  endpoint: string,
+  verify: boolean,
+  guarded: boolean,
+  kind: LedgerMember['kind'],
+];
+type PackedMember = [
   place: number,
   service: string,
   keyId: string,
@@ -222,20 +228,20 @@ const LONGEST_REASON = 240;
 
 function packMember(member: LedgerMember, place: number): JournalValue[] {
   const { service, keyId, state, since, end, revision, digest, instance, lastSeen, reason } = member;
-  const { nextKeyId, keyedAt, force, untold } = member;
-  return withoutTail([
+  const { nextKeyId, keyedAt, force, unrequested: untold } = member;
+  return trimNulls([
     place,
     service,
-    shorten(keyId),
+    compressDigest(keyId),
     state,
     since,
     end ?? null,
     revision ?? null,
-    digest === undefined ? null : shorten(digest),
+    digest === undefined ? null : compressDigest(digest),
     instance ?? null,
     lastSeen ?? null,
     reason?.slice(0, LONGEST_REASON) ?? null,
-    nextKeyId === undefined ? null : shorten(nextKeyId),
+    nextKeyId === undefined ? null : compressDigest(nextKeyId),
     keyedAt ?? null,
     force ?? null,
     untold ?? null,
@@ -243,9 +249,9 @@ function packMember(member: LedgerMember, place: number): JournalValue[] {
 }
 
 /** What most members have not stands last, and need not be there. */
-const withoutTail = (packed: JournalValue[]) => packed.slice(0, packed.findLastIndex((each) => each !== null) + 1);
+const trimNulls = (packed: JournalValue[]) => packed.slice(0, packed.findLastIndex((each) => each !== null) + 1);
 
-function unpackMember(packed: Packed, places: readonly Place[]): LedgerMember {
+function unpackMember(packed: PackedMember, places: readonly PackedAddress[]): LedgerMember {
   const [place, service, keyId, state, since, end = null, revision = null, digest = null, ...rest] = packed;
   const [instance = null, lastSeen = null, reason = null, nextKeyId = null, keyedAt = null, ...last] = rest;
   const [force = null, untold = null] = last;
@@ -259,28 +265,28 @@ function unpackMember(packed: Packed, places: readonly Place[]): LedgerMember {
     kind,
     state,
     since,
-    keyId: lengthen(keyId),
+    keyId: expandDigest(keyId),
     ...(end !== null && { end }),
     ...(revision !== null && { revision }),
-    ...(digest !== null && { digest: lengthen(digest) }),
+    ...(digest !== null && { digest: expandDigest(digest) }),
     ...(instance !== null && { instance }),
     ...(lastSeen !== null && { lastSeen }),
     ...(reason !== null && { reason }),
-    ...(nextKeyId !== null && { nextKeyId: lengthen(nextKeyId) }),
+    ...(nextKeyId !== null && { nextKeyId: expandDigest(nextKeyId) }),
     ...(keyedAt !== null && { keyedAt }),
     ...(force !== null && { force }),
-    ...(untold !== null && { untold }),
+    ...(untold !== null && { unrequested: untold }),
   };
 }
 
 /** A digest in hexadecimal is half as long again as in base64; anything else stays as it is. */
-const shorten = (text: string) =>
+const compressDigest = (text: string) =>
   /^[0-9a-f]{64}$/.test(text) ? `~${Buffer.from(text, 'hex').toString('base64url')}` : text;
 
-const lengthen = (text: string) =>
+const expandDigest = (text: string) =>
   text.startsWith('~') ? Buffer.from(text.slice(1), 'base64url').toString('hex') : text;
 
-function roleIn(record: ServiceRecord | undefined, uid: string) {
+function findCoordinatorRole(record: ServiceRecord | undefined, uid: string) {
   const role = record?.service.federation;
   return role?.role === 'coordinator' && role.uid === uid ? role : undefined;
 }
@@ -296,15 +302,15 @@ export async function markCommitted(
   for (;;) {
     const known = await services.get(name);
     // Its members are ended if it is not there: that is not said by what is only known here.
-    const current = roleIn(known, uid) ? known : await services.getFresh(name);
-    const role = roleIn(current, uid);
+    const current = findCoordinatorRole(known, uid) ? known : await services.getFresh(name);
+    const role = findCoordinatorRole(current, uid);
     if (!current || !role) return undefined;
     if (role.committed) return current;
     try {
       const federation = { ...role, committed: true };
       return await services.replace({ ...current.service, federation }, current.version);
     } catch (error) {
-      if (!isOvertaken(error)) throw error;
+      if (!isWriteConflict(error)) throw error;
     }
   }
 }

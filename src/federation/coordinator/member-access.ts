@@ -6,9 +6,9 @@ import type { Caller, Coordination } from './coordination.ts';
 import type { LedgerMember } from './ledger.ts';
 
 /** What the ledger keeps of an address. */
-export type MemberPlace = Pick<LedgerMember, 'clusterId' | 'endpoint' | 'verify' | 'guarded' | 'kind'>;
+export type StoredAddress = Pick<LedgerMember, 'clusterId' | 'endpoint' | 'verify' | 'guarded' | 'kind'>;
 
-export const memberPlace = ({ clusterId, endpoint, verify, guarded, kind }: PeerAddress): MemberPlace => ({
+export const toStoredAddress = ({ clusterId, endpoint, verify, guarded, kind }: PeerAddress): StoredAddress => ({
   clusterId,
   endpoint,
   verify,
@@ -17,7 +17,7 @@ export const memberPlace = ({ clusterId, endpoint, verify, guarded, kind }: Peer
 });
 
 /** A cluster that nobody knows yet. */
-export const unknownPlace = (clusterId: string): MemberPlace => ({
+export const unknownAddress = (clusterId: string): StoredAddress => ({
   clusterId,
   endpoint: '',
   verify: true,
@@ -26,17 +26,17 @@ export const unknownPlace = (clusterId: string): MemberPlace => ({
 });
 
 /** Where a member is. A registered cluster may have moved since, and its certification authority is in the registry alone. */
-export function memberAddress(place: MemberPlace, { resolve }: Pick<Coordination, 'resolve'>): PeerAddress {
+export function resolveMemberAddress(place: StoredAddress, { resolve }: Pick<Coordination, 'resolve'>): PeerAddress {
   const registered = place.guarded ? undefined : resolve(place.clusterId, {});
-  return registered && 'address' in registered ? registered.address : memberPlace(place);
+  return registered && 'address' in registered ? registered.address : toStoredAddress(place);
 }
 
-export function peerOf(place: MemberPlace, { peers, resolve }: Pick<Coordination, 'peers' | 'resolve'>): Peer {
-  return peers.at(memberAddress(place, { resolve }));
+export function peerFor(place: StoredAddress, { peers, resolve }: Pick<Coordination, 'peers' | 'resolve'>): Peer {
+  return peers.at(resolveMemberAddress(place, { resolve }));
 }
 
 /** As whom the manager of a member is asked to make something. Throws `refused` when there is nobody to ask as. */
-export type MemberCredentials = (place: MemberPlace) => Promise<Credential>;
+export type MemberCredentials = (place: StoredAddress) => Promise<Credential>;
 
 /** What a definition says about other clusters, and the passwords that go with it. */
 interface Accounts {
@@ -48,26 +48,26 @@ interface Accounts {
  * A user is known by their access token everywhere. The administrator is known here alone: elsewhere an account of that
  * cluster is needed, since the password of this one never leaves it (F30).
  */
-export function asCaller(
+export function callerCredentials(
   { credential }: Caller,
   accounts: Accounts,
   deps: Pick<Coordination, 'resolve' | 'isSelf'>,
 ): MemberCredentials {
   return async (place) => {
     if (credential?.kind === 'bearer') return credential;
-    if (credential && deps.isSelf(memberAddress(place, deps))) return credential;
-    return accountAt(place, accounts);
+    if (credential && deps.isSelf(resolveMemberAddress(place, deps))) return credential;
+    return findAccount(place, accounts);
   };
 }
 
 /** Behind the owner's back, as far as they left something to ask with. */
-export function asOwner(
+export function ownerCredentials(
   service: Service,
   accounts: Accounts,
   { getOwnerToken }: Pick<Coordination, 'getOwnerToken'>,
 ): MemberCredentials {
   return async (place) => {
-    if (service.owner === CLUSTER_ADMIN) return accountAt(place, accounts);
+    if (service.owner === CLUSTER_ADMIN) return findAccount(place, accounts);
     if (!getOwnerToken) {
       throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
     }
@@ -79,7 +79,7 @@ export function asOwner(
  * Who stands for the key of a member whose manager knows no keys: the owner of the service, who is asking or has left
  * something to ask with. What somebody else may do here says nothing about what they may do there.
  */
-export function asStandIn(
+export function standInCredentials(
   principal: Principal,
   asking: MemberCredentials,
   service: Service,
@@ -88,7 +88,7 @@ export function asStandIn(
 ): MemberCredentials {
   const uid = principal.kind === 'user' ? principal.uid : undefined;
   const isOwner = service.owner === (principal.kind === 'admin' ? CLUSTER_ADMIN : uid);
-  return isOwner ? asking : asOwner(service, accounts, deps);
+  return isOwner ? asking : ownerCredentials(service, accounts, deps);
 }
 
 /** What is wrong with a grant is for its owner to know; that an issuer is away is nobody's fault, and passes. */
@@ -99,7 +99,7 @@ function cannotGetToken(error: unknown): never {
   throw new PeerError('refused', message, { cause: error });
 }
 
-function accountAt({ clusterId }: MemberPlace, { clusters = {}, credentials }: Accounts): Credential {
+function findAccount({ clusterId }: StoredAddress, { clusters = {}, credentials }: Accounts): Credential {
   const username = Object.hasOwn(clusters, clusterId) ? clusters[clusterId]?.auth_user : undefined;
   const password = credentials[`clusters/${clusterId}/auth_password`];
   if (username && password) return { kind: 'basic', username, password };

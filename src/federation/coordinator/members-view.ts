@@ -26,35 +26,37 @@ export function membersView({ federation }: Pick<Definition, 'federation'>, ledg
 }
 
 function withStatus(members: readonly Replica[], ledger: Ledger): (Replica & MemberStatus)[] {
-  const known = new Map(ledger.members.filter((each) => !isGoing(each)).map((each) => [memberId(each), each]));
+  const known = new Map(ledger.members.filter((each) => !isLeaving(each)).map((each) => [memberId(each), each]));
   const current = members.map((member) => {
     if (member.type !== 'oscar') return { ...member, state: 'ready' as const };
     const entry = known.get(`${member.cluster_id}/${member.service_name}`);
-    return { ...member, ...(entry ? statusOf(entry, ledger) : { state: 'pending' as const }) };
+    return { ...member, ...(entry ? toMemberStatus(entry, ledger) : { state: 'pending' as const }) };
   });
-  const going = ledger.members.filter(isGoing).map((entry) => ({ ...replicaOf(entry), ...statusOf(entry, ledger) }));
+  const going = ledger.members
+    .filter(isLeaving)
+    .map((entry) => ({ ...toReplica(entry), ...toMemberStatus(entry, ledger) }));
   return [...current, ...going];
 }
 
 /** What is known of each member that this federation has made or is to make, by `<cluster id>/<service>`. */
 function memberStates(ledger: Ledger): Map<string, MemberStatus> {
   // One that is being ended and made anew is what it becomes.
-  const last = ledger.members.toSorted((a, b) => Number(isGoing(b)) - Number(isGoing(a)));
-  return new Map(last.map((member) => [memberId(member), statusOf(member, ledger)]));
+  const last = ledger.members.toSorted((a, b) => Number(isLeaving(b)) - Number(isLeaving(a)));
+  return new Map(last.map((member) => [memberId(member), toMemberStatus(member, ledger)]));
 }
 
-const isGoing = ({ state }: LedgerMember) => state === 'leaving' || state === 'undoing';
+const isLeaving = ({ state }: LedgerMember) => state === 'leaving' || state === 'undoing';
 
-function statusOf(member: LedgerMember, { revision }: Ledger): MemberStatus {
+function toMemberStatus(member: LedgerMember, { revision }: Ledger): MemberStatus {
   return {
-    state: stateOf(member, revision),
+    state: toMemberState(member, revision),
     ...(member.revision !== undefined && { revision: member.revision }),
     ...(member.lastSeen !== undefined && { last_seen: new Date(member.lastSeen).toISOString() }),
     ...(member.reason !== undefined && { reason: member.reason }),
   };
 }
 
-function stateOf(member: LedgerMember, revision: number): MemberStatus['state'] {
+function toMemberState(member: LedgerMember, revision: number): MemberStatus['state'] {
   switch (member.state) {
     case 'made':
       if (member.reason !== undefined) return 'unreachable';
@@ -70,7 +72,7 @@ function stateOf(member: LedgerMember, revision: number): MemberStatus['state'] 
   }
 }
 
-const replicaOf = ({ clusterId, service }: LedgerMember): Replica => ({
+const toReplica = ({ clusterId, service }: LedgerMember): Replica => ({
   type: 'oscar',
   cluster_id: clusterId,
   service_name: service,
@@ -103,38 +105,38 @@ interface MemberWatchDeps {
  * How often ledgers are looked at, while somebody follows. Shorter: more reads for nothing. Longer: people wait. A ledger is
  * written by whichever manager of the cluster looks after it, so that nobody can be told by who writes.
  */
-const LOOK_EVERY = 3_000;
+const POLL_INTERVAL = 3_000;
 
-type Known = ReadonlyMap<string, Said>;
-type Said = Omit<MemberEvent, 'at'> & {
+type KnownStates = ReadonlyMap<string, KnownState>;
+type KnownState = Omit<MemberEvent, 'at'> & {
   /** Of the federation. */
   readonly uid: string;
 };
 
-const idOf = ({ uid, member }: Said) => `${uid} ${member}`;
+const stateKey = ({ uid, member }: KnownState) => `${uid} ${member}`;
 
 /** Tells of members whose state changes: what they are now, not every step between. All who follow share what is read. */
 export class MemberWatch {
   readonly #deps: MemberWatchDeps;
   readonly #every: number;
-  #last: { readonly at: number; readonly known: Promise<Known> } | undefined;
+  #last: { readonly at: number; readonly known: Promise<KnownStates> } | undefined;
 
-  constructor(deps: MemberWatchDeps, every = LOOK_EVERY) {
+  constructor(deps: MemberWatchDeps, every = POLL_INTERVAL) {
     this.#deps = deps;
     this.#every = every;
   }
 
   /** What all members are that this principal may see, then what changes, until the signal says so. */
   async *follow(principal: Principal, signal: AbortSignal): AsyncGenerator<MemberEvent[], undefined> {
-    let before: Known = new Map();
+    let before: KnownStates = new Map();
     const told = new Set<string>();
     while (!signal.aborted) {
       const known = await this.#known().catch(() => before);
-      const news = await this.#visible(principal, [...changes(before, known)], told);
+      const news = await this.#visible(principal, [...diffStates(before, known)], told);
       before = known;
       for (const said of news) {
-        if (said.state === 'removed') told.delete(idOf(said));
-        else told.add(idOf(said));
+        if (said.state === 'removed') told.delete(stateKey(said));
+        else told.add(stateKey(said));
       }
       if (news.length > 0) yield this.#events(news);
       await pause(this.#every, undefined, { signal, ref: false }).catch(() => {});
@@ -142,7 +144,7 @@ export class MemberWatch {
   }
 
   /** The service goes before its members do: who was told of one while it was there is told of its end. */
-  async #visible(principal: Principal, all: readonly Said[], told: ReadonlySet<string>): Promise<Said[]> {
+  async #visible(principal: Principal, all: readonly KnownState[], told: ReadonlySet<string>): Promise<KnownState[]> {
     const visible = new Map<string, boolean | undefined>();
     for (const { uid, service: name } of all) {
       if (visible.has(uid)) continue;
@@ -150,35 +152,35 @@ export class MemberWatch {
       const isIts = service?.federation?.role === 'coordinator' && service.federation.uid === uid;
       visible.set(uid, isIts ? may(principal, 'read-federation', service) === 'yes' : undefined);
     }
-    return all.filter((said) => visible.get(said.uid) ?? told.has(idOf(said)));
+    return all.filter((said) => visible.get(said.uid) ?? told.has(stateKey(said)));
   }
 
-  #events(news: readonly Said[]): MemberEvent[] {
+  #events(news: readonly KnownState[]): MemberEvent[] {
     const at = new Date(this.#deps.now()).toISOString();
     return news.map(({ uid: _, ...said }) => ({ ...said, at }));
   }
 
-  #known(): Promise<Known> {
+  #known(): Promise<KnownStates> {
     const now = performance.now();
     if (!this.#last || now - this.#last.at >= this.#every) this.#last = { at: now, known: this.#read() };
     return this.#last.known;
   }
 
-  async #read(): Promise<Known> {
-    const known = new Map<string, Said>();
+  async #read(): Promise<KnownStates> {
+    const known = new Map<string, KnownState>();
     for await (const { ledger } of new Ledgers(this.#deps).all()) {
       const { uid, service } = ledger;
       for (const [member, { state, reason, revision }] of memberStates(ledger)) {
         const more = { ...(reason !== undefined && { reason }), ...(revision !== undefined && { revision }) };
         const said = { uid, service, member, state, ...more };
-        known.set(idOf(said), said);
+        known.set(stateKey(said), said);
       }
     }
     return known;
   }
 }
 
-function* changes(before: Known, now: Known): Generator<Said> {
+function* diffStates(before: KnownStates, now: KnownStates): Generator<KnownState> {
   for (const [id, said] of now) {
     const was = before.get(id);
     if (was?.state !== said.state || was.reason !== said.reason || was.revision !== said.revision) yield said;

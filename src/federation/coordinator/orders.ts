@@ -1,23 +1,23 @@
 import { type Secret, Secret as SecretValue } from '../../lib/secret.ts';
 import type { FederationOrigin, Service } from '../../model/service/index.ts';
 import { PeerError, type WorkerOrder } from '../../peers/index.ts';
-import { bodyOf, definitionDigest, expand } from '../topology.ts';
+import { definitionDigest, expandToWorkers, serializeWorker } from '../topology.ts';
 import type { Coordination } from './coordination.ts';
 import { type Ledger, type LedgerMember, memberId } from './ledger.ts';
 import type { MemberKeys } from './member-keys.ts';
 
 /** What each member shall be, by the id of its key. Members whose key or cluster is not known get none. */
-export function ordersOf(
+export function buildOrders(
   { definition }: Pick<Service, 'definition'>,
   secrets: Readonly<Record<string, Secret>>,
   ledger: Ledger,
   keys: MemberKeys,
   { here }: Pick<Coordination, 'here'>,
 ): Map<string, WorkerOrder> {
-  const clusterId = originIdOf({ definition }, { here });
+  const clusterId = originClusterId({ definition }, { here });
   const current = ledger.members.filter(isCurrent);
   const located = current.filter(({ endpoint }) => endpoint !== '');
-  const workers = expand({
+  const workers = expandToWorkers({
     definition,
     secrets,
     uid: ledger.uid,
@@ -40,7 +40,7 @@ export function ordersOf(
       const key = keys.get(member.keyId);
       if (!worker || !key) return [];
       const { uid, revision } = ledger;
-      const body = new SecretValue(bodyOf(worker));
+      const body = new SecretValue(serializeWorker(worker));
       const order = {
         name: member.service,
         uid,
@@ -60,23 +60,23 @@ export function ordersOf(
 export const isCurrent = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'leaving';
 
 /** The id of this cluster, as the members of this service know it. */
-export const originIdOf = ({ definition }: Pick<Service, 'definition'>, { here }: Pick<Coordination, 'here'>) =>
+export const originClusterId = ({ definition }: Pick<Service, 'definition'>, { here }: Pick<Coordination, 'here'>) =>
   definition.cluster_id || here.clusterId;
 
 /** A member that is not what it should be yet. */
-export interface Pending {
+export interface PendingMember {
   readonly member: string;
   readonly reason: string;
 }
 
-export function pendingOf(ledger: Ledger): Pending[] {
+export function listPending(ledger: Ledger): PendingMember[] {
   return ledger.members
     .filter((member) => isPending(member, ledger))
     .map((member) => ({ member: memberId(member), reason: member.reason ?? 'it has not answered yet' }));
 }
 
 /** Is there one of which nobody says why? */
-export const isUnexplained = (ledger: Ledger): boolean =>
+export const hasUnexplained = (ledger: Ledger): boolean =>
   ledger.members.some((member) => isPending(member, ledger) && member.reason === undefined);
 
 const isPending = (member: LedgerMember, { revision }: Ledger) =>
@@ -87,7 +87,7 @@ const isPending = (member: LedgerMember, { revision }: Ledger) =>
  * another id of that cluster. Of two members the one that is made comes first, then the one that was named first: each of
  * them would take the worker from the other, again and again.
  */
-export function twinOf(
+export function findTwin(
   member: LedgerMember,
   instance: string,
   { service, members }: Pick<Ledger, 'service' | 'members'>,

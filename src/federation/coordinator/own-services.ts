@@ -12,7 +12,7 @@ import {
 import type { OwnServices } from './coordination.ts';
 
 /** As the catalog stores it. */
-function definitionOf(principal: Admin | User, definition: Definition, { allowedGroups }: Services): Definition {
+function toOwnedDefinition(principal: Admin | User, definition: Definition, { allowedGroups }: Services): Definition {
   if (principal.kind === 'admin') return ownedBy(definition, CLUSTER_ADMIN);
   const { vo } = chooseVo({ requested: definition.vo, userGroups: principal.groups, allowedGroups });
   return ownedBy({ ...definition, vo }, principal.uid);
@@ -26,7 +26,7 @@ export function ownServices(catalog: Services): OwnServices {
   return {
     async plan(principal, body, federation) {
       const { definition, secrets } = readDefinition(body);
-      const planned = definitionOf(principal, definition, catalog);
+      const planned = toOwnedDefinition(principal, definition, catalog);
       await admit(planned, secrets, undefined, catalog, { federation });
       if (!(await catalog.services.get(planned.name))) return planned;
       throw new ServicesError('name-taken', `the name "${planned.name}" is taken on this cluster: choose another`);

@@ -4,7 +4,7 @@ import type { Coordination } from './coordination.ts';
 import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
-import { prepare } from './prepare.ts';
+import { prepareChange } from './prepare.ts';
 
 /** A federation whose definition has another member by now. */
 async function scene() {
@@ -39,7 +39,7 @@ const meddled = (deps: Coordination, meddle: () => Promise<unknown>): Coordinati
 test('the ledger and the keys are written before anybody is asked', async () => {
   const { deps, entry, service, keys } = await scene();
   const before = keys();
-  const prepared = await prepare(entry, service, { renew: false }, deps);
+  const prepared = await prepareChange(entry, service, { renew: false }, deps);
   assert.equal(prepared?.orders.size, 2);
   assert.equal(keys(), before + 1);
   assert.deepEqual((await new Ledgers(deps).read(entry.ledger.uid))?.ledger, prepared.entry.ledger);
@@ -48,7 +48,7 @@ test('the ledger and the keys are written before anybody is asked', async () => 
 test('an older definition than the ledger knows is not told to anybody', async () => {
   const { deps, entry, service } = await scene();
   const later = { ...entry, ledger: { ...entry.ledger, revision: 3 } };
-  assert.equal(await prepare(later, service, { renew: false }, deps), undefined);
+  assert.equal(await prepareChange(later, service, { renew: false }, deps), undefined);
 });
 
 test('who is overtaken stops, and leaves the keys that the ledger names', async () => {
@@ -58,7 +58,7 @@ test('who is overtaken stops, and leaves the keys that the ledger names', async 
     const current = await new Ledgers(deps).read(entry.ledger.uid);
     if (current) await new Ledgers(deps).claim(current);
   });
-  assert.equal(await prepare(entry, service, { renew: false }, meddling), undefined);
+  assert.equal(await prepareChange(entry, service, { renew: false }, meddling), undefined);
   assert.equal(keys(), before + 1);
 });
 
@@ -66,6 +66,6 @@ test('who is overtaken by the end of the federation leaves no key', async () => 
   const { world, deps, entry, service, keys } = await scene();
   const before = keys();
   const meddling = meddled(deps, async () => world.cluster.journal.clear());
-  assert.equal(await prepare(entry, service, { renew: false }, meddling), undefined);
+  assert.equal(await prepareChange(entry, service, { renew: false }, meddling), undefined);
   assert.equal(keys(), before);
 });

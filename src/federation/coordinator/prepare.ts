@@ -1,22 +1,22 @@
 import type { Secret } from '../../lib/secret.ts';
 import { GRANT_SLOT, REFRESH_TOKEN_SLOT, type Replica, type Service } from '../../model/service/index.ts';
 import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { memberProblems } from '../topology.ts';
-import { align, type DesiredMember, dismiss } from './align.ts';
+import { alignLedger, type DesiredMember, endIdleMembers } from './align.ts';
 import type { Coordination, ReadDefinition } from './coordination.ts';
 import {
-  isOvertaken,
-  keyIdsOf,
+  isWriteConflict,
   type Ledger,
   type LedgerEntry,
   type LedgerMember,
   Ledgers,
+  listKeyIds,
   memberId,
 } from './ledger.ts';
-import { memberPlace } from './member-access.ts';
-import { dropKeys, keepKeys, readKey } from './member-keys.ts';
-import { isCurrent, ordersOf, originIdOf } from './orders.ts';
+import { toStoredAddress } from './member-access.ts';
+import { deleteKeys, readKey, storeKeys } from './member-keys.ts';
+import { buildOrders, isCurrent, originClusterId } from './orders.ts';
 
 export interface PreparedChange {
   readonly entry: LedgerEntry;
@@ -28,7 +28,7 @@ export interface PreparedChange {
   readonly next: ReadonlyMap<string, Secret>;
 }
 
-export interface Preparing {
+export interface KeyRenewal {
   /** Is somebody there who can make a member anew under another key? */
   readonly renew: boolean;
   readonly rekey?: (member: LedgerMember) => boolean;
@@ -39,20 +39,20 @@ export interface Preparing {
  * kept, and a last compare-and-swap makes sure that nobody has taken it for lost in between. Undefined when somebody else
  * is at work on this ledger, or has a later definition.
  */
-export async function prepare(
+export async function prepareChange(
   entry: LedgerEntry,
   service: Service,
-  { renew, rekey }: Preparing,
+  { renew, rekey }: KeyRenewal,
   deps: Coordination,
 ): Promise<PreparedChange | undefined> {
   const { revision = 0 } = service.federation ?? {};
   if (revision < entry.ledger.revision) return undefined;
-  const known = await keysOf(entry, deps);
+  const known = await loadKeys(entry, deps);
   const added = new Map<string, Secret>();
-  const ledger = align(entry.ledger, {
+  const ledger = alignLedger(entry.ledger, {
     revision,
-    wanted: wantedBy(service, deps),
-    lost: new Set(entry.ledger.members.flatMap(keyIdsOf).filter((id) => !known.has(id))),
+    wanted: desiredMembers(service, deps),
+    lostKeyIds: new Set(entry.ledger.members.flatMap(listKeyIds).filter((id) => !known.has(id))),
     renew,
     ...(rekey && { rekey }),
     newKeyId: () => {
@@ -63,15 +63,15 @@ export async function prepare(
     now: deps.now(),
   });
   const written = ledger === entry.ledger ? entry : await new Ledgers(deps).advance(entry, ledger);
-  await keepKeys(added, deps);
-  const held = await hold(written, deps);
+  await storeKeys(added, deps);
+  const held = await claimLedger(written, deps);
   if (!held) {
-    await dropUnnamed(ledger.uid, added.keys(), deps);
+    await deleteUnnamedKeys(ledger.uid, added.keys(), deps);
     return undefined;
   }
-  const secrets = await loadSecrets(ownerOfSecrets(service), deps);
+  const secrets = await loadSecrets(toSecretsOwner(service), deps);
   const keys = new Map([...known, ...added]);
-  const orders = ordersOf(service, secrets.environment, held.ledger, keys, deps);
+  const orders = buildOrders(service, secrets.environment, held.ledger, keys, deps);
   const next = held.ledger.members.flatMap(({ keyId, nextKeyId = '' }) => {
     const key = keys.get(nextKeyId);
     return key ? [[keyId, key] as const] : [];
@@ -80,31 +80,31 @@ export async function prepare(
 }
 
 /** From here on members without work are ended; of all who come this far with one version, one goes on. */
-async function hold(entry: LedgerEntry, deps: Coordination): Promise<LedgerEntry | undefined> {
+async function claimLedger(entry: LedgerEntry, deps: Coordination): Promise<LedgerEntry | undefined> {
   const ledgers = new Ledgers(deps);
-  const working = await workingMembers(entry.ledger, deps);
-  const dismissed = dismiss(entry.ledger, (member) => working.has(member));
+  const working = await membersWithJobs(entry.ledger, deps);
+  const dismissed = endIdleMembers(entry.ledger, (member) => working.has(member));
   if (dismissed === entry.ledger) return ledgers.claim(entry);
   try {
     return await ledgers.advance(entry, dismissed);
   } catch (error) {
-    if (isOvertaken(error)) return undefined;
+    if (isWriteConflict(error)) return undefined;
     throw error;
   }
 }
 
 /** Whoever overtook us may use the keys that the ledger names; nobody can use others. */
-async function dropUnnamed(uid: string, keyIds: Iterable<string>, deps: Coordination): Promise<void> {
+async function deleteUnnamedKeys(uid: string, keyIds: Iterable<string>, deps: Coordination): Promise<void> {
   const current = await new Ledgers(deps).read(uid);
-  const named = new Set(current?.ledger.members.flatMap(keyIdsOf));
-  await dropKeys(
+  const named = new Set(current?.ledger.members.flatMap(listKeyIds));
+  await deleteKeys(
     [...keyIds].filter((id) => !named.has(id)),
     deps,
   );
 }
 
-async function keysOf({ ledger }: LedgerEntry, deps: Coordination): Promise<Map<string, Secret>> {
-  const ids = ledger.members.filter(isCurrentOrLeaving).flatMap(keyIdsOf);
+async function loadKeys({ ledger }: LedgerEntry, deps: Coordination): Promise<Map<string, Secret>> {
+  const ids = ledger.members.filter(isCurrentOrLeaving).flatMap(listKeyIds);
   const keys = await Promise.all(ids.map(async (id) => [id, await readKey(id, deps)] as const));
   return new Map(keys.flatMap(([id, key]) => (key ? [[id, key]] : [])));
 }
@@ -112,19 +112,19 @@ async function keysOf({ ledger }: LedgerEntry, deps: Coordination): Promise<Map<
 const isCurrentOrLeaving = (member: LedgerEntry['ledger']['members'][number]) =>
   isCurrent(member) || member.state === 'leaving';
 
-export function wantedBy(
+export function desiredMembers(
   { definition }: Pick<Service, 'definition'>,
   deps: Pick<Coordination, 'resolve'>,
 ): DesiredMember[] {
-  return deployedOf(definition.federation?.members).map(({ cluster_id, service_name }) => {
+  return deployedMembers(definition.federation?.members).map(({ cluster_id, service_name }) => {
     const resolved = deps.resolve(cluster_id, definition.clusters);
-    const found = 'problem' in resolved ? resolved : { place: memberPlace(resolved.address) };
+    const found = 'problem' in resolved ? resolved : { place: toStoredAddress(resolved.address) };
     return { clusterId: cluster_id, service: service_name, ...found };
   });
 }
 
 /** Members of type `endpoint` are any URL: nothing is deployed there (F18). */
-export const deployedOf = (members: readonly Replica[] | undefined): Replica[] =>
+export const deployedMembers = (members: readonly Replica[] | undefined): Replica[] =>
   (members ?? []).filter(({ type }) => type === 'oscar');
 
 /** How long a member that leaves may go on with what it has. Shorter: long jobs are lost. Longer: nobody waits for it. */
@@ -134,7 +134,7 @@ const LONGEST_DRAIN = 24 * 3_600_000;
  * The members that leave and are not to be ended yet, since they hold jobs. Of whom nothing can be learnt now it is taken
  * for granted: it is asked again.
  */
-async function workingMembers(
+async function membersWithJobs(
   { serviceUid, members }: Ledger,
   { outstanding, now }: Pick<Coordination, 'outstanding' | 'now'>,
 ): Promise<ReadonlySet<LedgerMember>> {
@@ -152,9 +152,9 @@ async function workingMembers(
 
 /** What can be known about the members of a definition without asking anybody; all that is wrong is said at once. */
 export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>, deps: Coordination): DesiredMember[] {
-  const wanted = wantedBy({ definition }, deps);
+  const wanted = desiredMembers({ definition }, deps);
   const problems = [
-    ...memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers),
+    ...memberProblems(definition, originClusterId({ definition }, deps), deps.mostMembers),
     ...new Set(wanted.flatMap(({ problem }) => problem ?? [])),
   ];
   if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));

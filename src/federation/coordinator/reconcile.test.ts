@@ -36,7 +36,7 @@ async function scene(more: Partial<Coordination> = {}) {
   await createFederation(alice, federatedBody(['b']), deps);
   calls.length = 0;
   const failures: unknown[] = [];
-  const reconciler = new Reconciler(deps, { chance: () => 0, report: (error) => failures.push(error) });
+  const reconciler = new Reconciler(deps, { random: () => 0, report: (error) => failures.push(error) });
   return {
     world,
     manager,
@@ -71,7 +71,7 @@ describe('a pass', () => {
   test('cause: why a member cannot be brought up to date is told when it is new, and that it can be again', async () => {
     const looks: (string | undefined)[] = [];
     const { reconciler, away, later } = await scene({
-      looked: ({ service, member, host, problem }) => {
+      onMemberHealth: ({ service, member, host, problem }) => {
         assert.deepEqual([service, member, host], ['demo', 'b/demo-b', 'b.example']);
         looks.push(problem?.message);
       },
@@ -235,7 +235,7 @@ describe('a pass', () => {
   test('spreads its interval by chance', async () => {
     const { deps, calls } = await scene();
     let chances = 0;
-    const reconciler = new Reconciler(deps, { interval: 1, chance: () => ++chances % 2 });
+    const reconciler = new Reconciler(deps, { interval: 1, random: () => ++chances % 2 });
     reconciler.start();
     await eventually(() => assert.ok(calls.length > 3 && chances > 1));
     await reconciler.stop();
@@ -316,8 +316,8 @@ describe('when it is started', () => {
   });
 
   const signs: [string, (reconciler: Reconciler, member: LedgerMember) => void][] = [
-    ['asks for something itself', (reconciler, member) => reconciler.heardFrom(member)],
-    ['answers somebody else', (reconciler, { endpoint }) => reconciler.answersAgain(endpoint)],
+    ['asks for something itself', (reconciler, member) => reconciler.onMemberRequest(member)],
+    ['answers somebody else', (reconciler, { endpoint }) => reconciler.onPeerRecovered(endpoint)],
   ];
   for (const [sign, give] of signs) {
     test(`it looks at once at a member that waits and ${sign}, and at no other`, async () => {
@@ -352,7 +352,7 @@ describe('when it is started', () => {
     const member = await onlyMember(world);
     assert.ok(member);
     calls.length = 0;
-    reconciler.heardFrom(member);
+    reconciler.onMemberRequest(member);
     await reconciler.pass();
     assert.deepEqual(calls, []);
     later(5_000);

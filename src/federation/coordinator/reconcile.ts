@@ -4,12 +4,12 @@ import { backOff } from '../../lib/retry.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
 import { listAllPages, type ServiceRecord } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
-import { deliverToMembers, goPast } from './deliver.ts';
-import { isOvertaken, type LedgerEntry, type LedgerMember, Ledgers, markCommitted } from './ledger.ts';
-import { asOwner, memberAddress } from './member-access.ts';
-import { prepare } from './prepare.ts';
-import { carryOut, endingOf, type Turn } from './remove-federation.ts';
-import type { Result } from './results.ts';
+import { deliverToMembers, exceedMemberRevisions } from './deliver.ts';
+import { isWriteConflict, type LedgerEntry, type LedgerMember, Ledgers, markCommitted } from './ledger.ts';
+import { ownerCredentials, resolveMemberAddress } from './member-access.ts';
+import { prepareChange } from './prepare.ts';
+import { continueRemoval, type ReconcileRound, toEndingLedger } from './remove-federation.ts';
+import type { MemberResult } from './results.ts';
 
 /** How often every member is looked at. Shorter: more requests for nothing. Longer: what was changed there stays so. */
 const INTERVAL = 60_000;
@@ -28,7 +28,7 @@ const KEY_LIFETIME = 90 * 24 * 3_600_000;
 
 interface ReconcilerOptions {
   readonly interval?: number;
-  readonly chance?: () => number;
+  readonly random?: () => number;
   /** Hears of what went wrong here, not at a member: those are in the ledger. */
   readonly report?: (error: unknown, uid: string) => void;
 }
@@ -37,7 +37,7 @@ interface ReconcilerOptions {
 export class Reconciler {
   readonly #deps: Coordination;
   readonly #options: ReconcilerOptions;
-  readonly #rounds: Rounds;
+  readonly #rounds: RetrySchedule;
   readonly #woken = new Set<string>();
   /** Endpoints of managers that were silent and are heard again. */
   readonly #heard = new Set<string>();
@@ -48,7 +48,7 @@ export class Reconciler {
   constructor(deps: Coordination, options: ReconcilerOptions = {}) {
     this.#deps = deps;
     this.#options = options;
-    this.#rounds = new Rounds(options.chance);
+    this.#rounds = new RetrySchedule(options.random);
   }
 
   start(): void {
@@ -69,16 +69,16 @@ export class Reconciler {
   }
 
   /** The manager of this member has asked for something: if it is waited for, it is worth another try. */
-  heardFrom(member: LedgerMember): void {
-    if (!this.#rounds.isBack(member.keyId, this.#deps.now())) return;
-    const address = memberAddress(member, this.#deps);
+  onMemberRequest(member: LedgerMember): void {
+    if (!this.#rounds.canRetryNow(member.keyId, this.#deps.now())) return;
+    const address = resolveMemberAddress(member, this.#deps);
     const line = this.#deps.peers.lineTo?.(address);
     if (line && line !== 'self') line.hope();
-    this.answersAgain(address.endpoint);
+    this.onPeerRecovered(address.endpoint);
   }
 
   /** Whoever is at this endpoint was silent, and has answered somebody. */
-  answersAgain(endpoint: string): void {
+  onPeerRecovered(endpoint: string): void {
     this.#heard.add(endpoint);
     this.#bell.resolve();
   }
@@ -109,24 +109,24 @@ export class Reconciler {
   #takeBack({ ledger }: LedgerEntry, heard: ReadonlySet<string>): ReadonlySet<string> {
     if (heard.size === 0) return heard;
     const back = ledger.members
-      .filter((member) => heard.has(memberAddress(member, this.#deps).endpoint))
-      .filter(({ keyId }) => this.#rounds.isBack(keyId, this.#deps.now()))
+      .filter((member) => heard.has(resolveMemberAddress(member, this.#deps).endpoint))
+      .filter(({ keyId }) => this.#rounds.canRetryNow(keyId, this.#deps.now()))
       .map(({ keyId }) => keyId);
     for (const keyId of back) this.#rounds.forget(keyId);
     return new Set(back);
   }
 
-  async #look(entry: LedgerEntry, isDue: Turn['isDue']): Promise<void> {
-    const turn: Turn = { isDue, note: (results) => this.#rounds.note(results, this.#deps.now()) };
+  async #look(entry: LedgerEntry, isDue: ReconcileRound['isDue']): Promise<void> {
+    const turn: ReconcileRound = { isDue, record: (results) => this.#rounds.record(results, this.#deps.now()) };
     try {
       await reconcile(entry, turn, this.#deps);
     } catch (error) {
-      if (!isOvertaken(error)) this.#options.report?.(error, entry.ledger.uid);
+      if (!isWriteConflict(error)) this.#options.report?.(error, entry.ledger.uid);
     }
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { interval = INTERVAL, chance = Math.random } = this.#options;
+    const { interval = INTERVAL, random: chance = Math.random } = this.#options;
     while (!signal.aborted) {
       await this.pass().catch((error) => this.#options.report?.(error, ''));
       await this.#attend(pause(spread(interval, chance()), 'over' as const, { signal, ref: false }));
@@ -146,22 +146,22 @@ export class Reconciler {
   }
 }
 
-async function reconcile(entry: LedgerEntry, turn: Turn, deps: Coordination): Promise<void> {
+async function reconcile(entry: LedgerEntry, turn: ReconcileRound, deps: Coordination): Promise<void> {
   const { phase, begunAt } = entry.ledger;
   const isAbandoned = deps.now() - begunAt > ABANDONED;
-  if (phase === 'ending') return void (await carryOut(entry, deps, { turn }));
-  if (phase === 'creating') return isAbandoned ? giveUp(entry, deps) : undefined;
+  if (phase === 'ending') return void (await continueRemoval(entry, deps, { turn }));
+  if (phase === 'creating') return isAbandoned ? abandon(entry, deps) : undefined;
   const current = await markCommitted(entry.ledger, deps);
   if (current) return converge(entry, current, turn, deps);
   // Whoever removed the service did not say so to its members.
-  if (isAbandoned) await giveUp(entry, deps);
+  if (isAbandoned) await abandon(entry, deps);
 }
 
 /** A member that still knows a later revision, past which this manager went just now, has its turn another time. */
 async function converge(
   entry: LedgerEntry,
   current: ServiceRecord,
-  turn: Turn,
+  turn: ReconcileRound,
   deps: Coordination,
   wentPast = false,
 ): Promise<void> {
@@ -170,19 +170,19 @@ async function converge(
   if (service.federation?.revision === ledger.revision && !ledger.members.some(turn.isDue)) return;
   const renew = deps.getOwnerToken !== undefined || service.owner === CLUSTER_ADMIN;
   const isOld = ({ keyedAt, since }: LedgerMember) => deps.now() - (keyedAt ?? since) > KEY_LIFETIME;
-  const prepared = await prepare(entry, service, { renew, rekey: (member) => renew && isOld(member) }, deps);
+  const prepared = await prepareChange(entry, service, { renew, rekey: (member) => renew && isOld(member) }, deps);
   if (!prepared) return;
   const { credentials } = prepared;
-  const asking = asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
+  const asking = ownerCredentials(service, { clusters: service.definition.clusters, credentials }, deps);
   const results = await deliverToMembers(prepared, { asking, isDue: turn.isDue, atOnce: AT_ONCE }, deps);
-  const past = wentPast ? undefined : await goPast(current, results, deps);
-  turn.note(past ? results.filter(({ kind }) => kind !== 'ahead') : results);
+  const past = wentPast ? undefined : await exceedMemberRevisions(current, results, deps);
+  turn.record(past ? results.filter(({ kind }) => kind !== 'ahead') : results);
   const again = past && (await new Ledgers(deps).read(ledger.uid));
   if (again) await converge(again, past, turn, deps, true);
 }
 
 /** Whose turn it is: members that failed wait longer each time. Known by their keys, in memory alone. */
-class Rounds {
+class RetrySchedule {
   readonly #waiting = new Map<string, { failures: number; since: number; until: number }>();
   readonly #chance: () => number;
 
@@ -198,7 +198,7 @@ class Rounds {
    * There is a sign of life of a member. True when it waits and is worth asking now; if it failed only just now it has its
    * turn soon, so that one that fails and says a lot is not asked all the time.
    */
-  isBack(keyId: string, now: number): boolean {
+  canRetryNow(keyId: string, now: number): boolean {
     const waiting = this.#waiting.get(keyId);
     if (!waiting) return false;
     const soon = waiting.since + FIRST;
@@ -212,7 +212,7 @@ class Rounds {
     this.#waiting.delete(keyId);
   }
 
-  note(results: readonly Result[], now: number): void {
+  record(results: readonly MemberResult[], now: number): void {
     for (const { keyId, kind } of results) {
       if (kind === 'made' || kind === 'ended' || kind === 'left') this.#waiting.delete(keyId);
       else {
@@ -259,7 +259,7 @@ export async function recoverFederations(begunBefore: number, deps: Coordination
   };
   await mapConcurrent(new Ledgers(deps).all(), RECOVERED_AT_ONCE, async (entry) => {
     const { phase, begunAt, uid } = entry.ledger;
-    if (phase === 'creating' && begunAt < begunBefore) await settle(uid, () => giveUp(entry, deps));
+    if (phase === 'creating' && begunAt < begunBefore) await settle(uid, () => abandon(entry, deps));
   });
   const pages = await listAllPages((cursor) => deps.services.list(cursor === undefined ? {} : { cursor }));
   await mapConcurrent(pages.flat(), RECOVERED_AT_ONCE, async ({ service }) => {
@@ -270,12 +270,12 @@ export async function recoverFederations(begunBefore: number, deps: Coordination
 }
 
 /** Undoes a create that nobody finishes, unless somebody does. */
-async function giveUp(entry: LedgerEntry, deps: Coordination): Promise<void> {
+async function abandon(entry: LedgerEntry, deps: Coordination): Promise<void> {
   try {
-    const ending = await new Ledgers(deps).advance(entry, endingOf(entry.ledger, 'undo', deps.now()));
-    await carryOut(ending, deps);
+    const ending = await new Ledgers(deps).advance(entry, toEndingLedger(entry.ledger, 'undo', deps.now()));
+    await continueRemoval(ending, deps);
   } catch (error) {
-    if (!isOvertaken(error)) throw error;
+    if (!isWriteConflict(error)) throw error;
   }
 }
 

@@ -2,29 +2,35 @@ import { allSettled } from '../../lib/concurrency.ts';
 import type { Service } from '../../model/service/index.ts';
 import { type Credential, PeerError, type Removed, withinDeadline } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { budgetsFor, type Caller, type Coordination } from './coordination.ts';
 import {
-  isOvertaken,
-  keyIdsOf,
+  isWriteConflict,
   type Ledger,
   type LedgerEntry,
   type LedgerMember,
   Ledgers,
+  listKeyIds,
   memberId,
 } from './ledger.ts';
-import { asCaller, asOwner, asStandIn, type MemberCredentials, peerOf } from './member-access.ts';
-import { dropKeys, keepStandIn, readKey, readStandIn } from './member-keys.ts';
-import { memberProblem, type Result, recordResults, tellLooks } from './results.ts';
+import {
+  callerCredentials,
+  type MemberCredentials,
+  ownerCredentials,
+  peerFor,
+  standInCredentials,
+} from './member-access.ts';
+import { deleteKeys, readKey, readStandIn, storeStandIn } from './member-keys.ts';
+import { type MemberResult, recordResults, reportHealthChanges, toPeerError } from './results.ts';
 
 /** Who is asked this time, where not everybody is. */
-export interface Turn {
+export interface ReconcileRound {
   readonly isDue: (member: LedgerMember) => boolean;
-  readonly note: (results: readonly Result[]) => void;
+  readonly record: (results: readonly MemberResult[]) => void;
 }
 
-interface CarryingOut {
-  readonly turn?: Turn;
+interface RemovalOptions {
+  readonly turn?: ReconcileRound;
   /** Who stands for the keys of members that know none; the owner, if it is not said and the service is still there. */
   readonly standIn?: MemberCredentials;
   /** Milliseconds for which each member is waited for; as long as its kind is, if it is not said. */
@@ -35,17 +41,17 @@ interface CarryingOut {
 type StandIn = (member: LedgerMember) => Promise<Credential>;
 
 /** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
-export function endingOf(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
+export function toEndingLedger(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
   const members = ledger.members.map(
     (member): LedgerMember =>
-      isEnding(member) ? { end: how, ...member, state: 'undoing' } : endMemberOf(member, how, now),
+      isEnding(member) ? { end: how, ...member, state: 'undoing' } : toEndingMember(member, how, now),
   );
   return { ...ledger, phase: 'ending', members };
 }
 
 const isEnding = ({ state }: LedgerMember) => state === 'undoing' || state === 'leaving';
 
-function endMemberOf({ reason: _, ...member }: LedgerMember, how: 'undo' | 'detach', now: number): LedgerMember {
+function toEndingMember({ reason: _, ...member }: LedgerMember, how: 'undo' | 'detach', now: number): LedgerMember {
   return { ...member, state: 'undoing', end: how, since: now };
 }
 
@@ -54,18 +60,18 @@ function endMemberOf({ reason: _, ...member }: LedgerMember, how: 'undo' | 'deta
  * long as its kind is. What is left stays in the ledger, which is finished when nothing is. Calling it again goes on where
  * it was.
  */
-export async function carryOut(
+export async function continueRemoval(
   entry: LedgerEntry,
   deps: Coordination,
-  { turn, standIn, wait }: CarryingOut = {},
+  { turn, standIn, wait }: RemovalOptions = {},
 ): Promise<Ledger | undefined> {
   const { uid, service } = entry.ledger;
   const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
-  const standsIn = await standInFor({ ...entry.ledger, members }, standIn, deps);
-  const [own] = await Promise.allSettled([removeOwn(service, uid, deps)]);
+  const standsIn = await resolveStandIns({ ...entry.ledger, members }, standIn, deps);
+  const [own] = await Promise.allSettled([removeOwnService(service, uid, deps)]);
   const results = await endMembers(entry.ledger, members, deps, { standIn: standsIn, wait });
-  turn?.note(results);
-  tellLooks(entry.ledger, results, deps);
+  turn?.record(results);
+  reportHealthChanges(entry.ledger, results, deps);
   const left = await new Ledgers(deps).amend(uid, (ledger) => recordResults(ledger, results, deps.now()));
   // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
   if (own.status === 'rejected') throw own.reason;
@@ -73,18 +79,22 @@ export async function carryOut(
   try {
     await new Ledgers(deps).finish(left);
   } catch (error) {
-    if (!isOvertaken(error)) throw error;
+    if (!isWriteConflict(error)) throw error;
   }
   return undefined;
 }
 
 /** Removes the service of this federation here; one of the same name that is not of it stays. */
-export async function removeOwn(name: string, uid: string, deps: Coordination): Promise<void> {
-  const current = await ownOf(name, uid, deps);
+export async function removeOwnService(name: string, uid: string, deps: Coordination): Promise<void> {
+  const current = await findOwnService(name, uid, deps);
   if (current) await deps.own.remove(current.service);
 }
 
-async function ownOf(name: string, uid: string, { services }: Coordination): Promise<ServiceRecord | undefined> {
+async function findOwnService(
+  name: string,
+  uid: string,
+  { services }: Coordination,
+): Promise<ServiceRecord | undefined> {
   const current = await services.get(name);
   const role = current?.service.federation;
   return role?.role === 'coordinator' && role.uid === uid ? current : undefined;
@@ -94,38 +104,45 @@ async function ownOf(name: string, uid: string, { services }: Coordination): Pro
  * As whom members are ended whose managers know no keys. It is found and kept before the service goes, since what its owner
  * left to ask with goes with it, and such managers take longer to delete a service than anybody waits.
  */
-async function standInFor(
+async function resolveStandIns(
   { uid, service, members }: Ledger,
   given: MemberCredentials | undefined,
   deps: Coordination,
 ): Promise<StandIn> {
   const keyless = members.filter(({ kind }) => kind === 'upstream');
-  if (keyless.length === 0) return asNobodyAnyMore;
-  const asking = given ?? (await asOwnerOf(await ownOf(service, uid, deps), deps));
-  const found = new Map(keyless.map((member) => [member.keyId, keptStandIn(member, asking, deps)]));
+  if (keyless.length === 0) return noCredentials;
+  const asking = given ?? (await storedOwnerCredentials(await findOwnService(service, uid, deps), deps));
+  const found = new Map(keyless.map((member) => [member.keyId, resolveStandIn(member, asking, deps)]));
   await Promise.allSettled(found.values());
-  return async (member) => found.get(member.keyId) ?? asNobodyAnyMore(member);
+  return async (member) => found.get(member.keyId) ?? noCredentials(member);
 }
 
 /** As who is asking; where nobody is, as the one who was asked as first. */
-async function keptStandIn(member: LedgerMember, asking: MemberCredentials, deps: Coordination): Promise<Credential> {
+async function resolveStandIn(
+  member: LedgerMember,
+  asking: MemberCredentials,
+  deps: Coordination,
+): Promise<Credential> {
   const { keyId } = member;
   const asked = withinDeadline(budgetsFor('upstream', deps).undo, asking(member));
   const kept = await asked.then(
-    (as) => keepStandIn(keyId, as, deps),
+    (as) => storeStandIn(keyId, as, deps),
     () => readStandIn(keyId, deps),
   );
   return kept ?? asked;
 }
 
-async function asOwnerOf(record: ServiceRecord | undefined, deps: Coordination): Promise<MemberCredentials> {
-  if (!record) return asNobodyAnyMore;
+async function storedOwnerCredentials(
+  record: ServiceRecord | undefined,
+  deps: Coordination,
+): Promise<MemberCredentials> {
+  if (!record) return noCredentials;
   const { service } = record;
-  const { credentials } = await loadSecrets(ownerOfSecrets(service), deps);
-  return asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
+  const { credentials } = await loadSecrets(toSecretsOwner(service), deps);
+  return ownerCredentials(service, { clusters: service.definition.clusters, credentials }, deps);
 }
 
-const asNobodyAnyMore: MemberCredentials = async () => {
+const noCredentials: MemberCredentials = async () => {
   throw new PeerError('refused', 'the service is gone here, and with it what its owner had left: delete it there');
 };
 
@@ -135,7 +152,7 @@ export async function endMembers(
   members: readonly LedgerMember[],
   deps: Coordination,
   how: { readonly standIn: StandIn; readonly wait?: number | undefined },
-): Promise<Result[]> {
+): Promise<MemberResult[]> {
   const ending = members.filter(({ state }) => state === 'undoing');
   return allSettled(ending.map((member) => endMember({ uid, member, known, ...how }, deps)));
 }
@@ -150,19 +167,19 @@ interface Ending {
 }
 
 /** It may know either of its keys, and the request that brings the later one may still be on its way. */
-async function endMember(ending: Ending, deps: Coordination): Promise<Result> {
+async function endMember(ending: Ending, deps: Coordination): Promise<MemberResult> {
   const { member } = ending;
   const { keyId } = member;
   try {
-    const asked = member.untold ? [] : keyIdsOf(member);
-    const removed = await allSettled(asked.map((id) => endKeyed(id, ending, deps)));
+    const asked = member.unrequested ? [] : listKeyIds(member);
+    const removed = await allSettled(asked.map((id) => endWithKey(id, ending, deps)));
     const answers = removed.filter((each) => each !== undefined);
     const isHeld = answers.length > 0 && answers.every((each) => each === 'held');
-    if (isHeld && !ending.known.some((other) => mayHold(other, member))) throw keyForgotten();
-    await dropKeys(keyIdsOf(member), deps);
+    if (isHeld && !ending.known.some((other) => mayHold(other, member))) throw unknownKey();
+    await deleteKeys(listKeyIds(member), deps);
     return { keyId, kind: 'ended' };
   } catch (error) {
-    return { keyId, kind: 'away', problem: memberProblem(error) };
+    return { keyId, kind: 'away', problem: toPeerError(error) };
   }
 }
 
@@ -173,14 +190,14 @@ const mayHold = (other: LedgerMember, { keyId, service, instance, ...member }: L
   (other.clusterId === member.clusterId || instance === undefined || other.instance === instance);
 
 /** This manager was restored from a backup that is older than the key of the worker. */
-const keyForgotten = () =>
+const unknownKey = () =>
   new PeerError('refused', 'key lost: it has a key there that this manager does not know: delete it there');
 
 /** Why a member of a manager written in Go is still there: it goes on with it, and the next look finds it gone. */
 const TAKES_LONG = 'its manager is still deleting it: it is looked at again in a while';
 
 /** Undefined where there is nothing to ask with. */
-async function endKeyed(
+async function endWithKey(
   id: string,
   { uid, member, wait, standIn }: Ending,
   deps: Coordination,
@@ -190,7 +207,7 @@ async function endKeyed(
   if (!key) return undefined;
   const as = { uid, member: memberId(member), key, owner: () => standIn(member) };
   try {
-    const removing = peerOf(member, deps).remove(member.service, member.end ?? 'undo', as);
+    const removing = peerFor(member, deps).remove(member.service, member.end ?? 'undo', as);
     const { undo } = budgetsFor(member.kind, deps);
     const removed = await withinDeadline(wait ?? undo, removing, member.kind === 'upstream' ? TAKES_LONG : undefined);
     // The key is kept: without it the next look would take it for ended.
@@ -198,7 +215,7 @@ async function endKeyed(
   } catch (error) {
     if (!(error instanceof PeerError && error.code === 'gone')) throw error;
   }
-  await dropKeys([id], deps);
+  await deleteKeys([id], deps);
   return 'ended';
 }
 
@@ -217,19 +234,19 @@ export async function removeFederation(
   const entry =
     role?.role === 'coordinator'
       ? await new Ledgers(deps).amend(role.uid, (ledger) =>
-          ledger.phase === 'ending' ? ledger : endingOf(ledger, how, deps.now()),
+          ledger.phase === 'ending' ? ledger : toEndingLedger(ledger, how, deps.now()),
         )
       : undefined;
   if (!entry) {
     await deps.own.remove(service);
     return 0;
   }
-  const standIn = caller && (await standInOf(caller, service, deps));
-  return (await carryOut(entry, deps, standIn && { standIn }))?.members.length ?? 0;
+  const standIn = caller && (await callerStandIn(caller, service, deps));
+  return (await continueRemoval(entry, deps, standIn && { standIn }))?.members.length ?? 0;
 }
 
-async function standInOf(caller: Caller, service: Service, deps: Coordination): Promise<MemberCredentials> {
-  const { credentials } = await loadSecrets(ownerOfSecrets(service), deps);
+async function callerStandIn(caller: Caller, service: Service, deps: Coordination): Promise<MemberCredentials> {
+  const { credentials } = await loadSecrets(toSecretsOwner(service), deps);
   const accounts = { clusters: service.definition.clusters, credentials };
-  return asStandIn(caller.principal, asCaller(caller, accounts, deps), service, accounts, deps);
+  return standInCredentials(caller.principal, callerCredentials(caller, accounts, deps), service, accounts, deps);
 }

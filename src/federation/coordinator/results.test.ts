@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { PeerError } from '../../peers/index.ts';
 import { ledgerOf } from './ledger.fixture.ts';
 import type { LedgerMember } from './ledger.ts';
-import { type Result, recordResults } from './results.ts';
+import { type MemberResult, recordResults } from './results.ts';
 
 const entry = (more: Partial<LedgerMember> = {}): LedgerMember => ({
   clusterId: 'b',
@@ -19,13 +19,13 @@ const entry = (more: Partial<LedgerMember> = {}): LedgerMember => ({
 });
 
 const problem = new PeerError('failed', 'because');
-const made = (revision: number): Result => ({ keyId: 'key', kind: 'made', revision, digest: `d${revision}` });
-const left: Result = { keyId: 'key', kind: 'left', problem };
+const made = (revision: number): MemberResult => ({ keyId: 'key', kind: 'made', revision, digest: `d${revision}` });
+const left: MemberResult = { keyId: 'key', kind: 'left', problem };
 
 interface Case {
   readonly name: string;
   readonly before: LedgerMember;
-  readonly result: Result;
+  readonly result: MemberResult;
   readonly after: LedgerMember[];
 }
 
@@ -45,19 +45,19 @@ const cases: Case[] = [
   {
     name: 'a member that took up its next key is known by that',
     before: entry({ state: 'made', revision: 2, keyedAt: 2, nextKeyId: 'next' }),
-    result: { ...made(3), rekeyed: 'next' } as Result,
+    result: { ...made(3), rekeyed: 'next' } as MemberResult,
     after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyId: 'next', keyedAt: 9 })],
   },
   {
     name: 'so is one of which somebody else has seen that it took it up',
     before: entry({ state: 'made', revision: 2, keyId: 'next', keyedAt: 2 }),
-    result: { ...made(3), rekeyed: 'next' } as Result,
+    result: { ...made(3), rekeyed: 'next' } as MemberResult,
     after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyId: 'next', keyedAt: 2 })],
   },
   {
     name: 'a member that leaves is ended by the key that it answers to',
     before: entry({ state: 'leaving', revision: 2, nextKeyId: 'next' }),
-    result: { ...made(3), rekeyed: 'next' } as Result,
+    result: { ...made(3), rekeyed: 'next' } as MemberResult,
     after: [entry({ state: 'leaving', revision: 2, keyId: 'next', keyedAt: 9 })],
   },
   {

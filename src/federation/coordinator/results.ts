@@ -1,12 +1,12 @@
 import { FederationError, type FederationErrorCode, PeerError, type PeerErrorCode } from '../../peers/index.ts';
 import type { Journal } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
-import { keyIdsOf, type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
+import { type Ledger, type LedgerMember, Ledgers, listKeyIds, memberId } from './ledger.ts';
 
 /** What came of asking one member, which is known by its key: added again, it is another. */
-export type Result = { readonly keyId: string } & ResultOf;
+export type MemberResult = { readonly keyId: string } & MemberOutcome;
 
-type ResultOf =
+type MemberOutcome =
   /** It is what it should be at this revision. */
   | {
       readonly kind: 'made';
@@ -33,11 +33,11 @@ type ResultOf =
  * The ledger with what is known by now. Others may have written meanwhile: a result never brings back a member that is
  * leaving, and none is recorded for a member that is gone.
  */
-export function recordResults(ledger: Ledger, results: readonly Result[], now: number): Ledger {
-  const byKey = new Map(results.flatMap((result) => keysOf(result).map((key) => [key, result])));
+export function recordResults(ledger: Ledger, results: readonly MemberResult[], now: number): Ledger {
+  const byKey = new Map(results.flatMap((result) => resultKeyIds(result).map((key) => [key, result])));
   const members = ledger.members.flatMap((member) => {
     const result = byKey.get(member.keyId);
-    return result ? recorded(member, result, now) : [member];
+    return result ? recordResult(member, result, now) : [member];
   });
   return members.every((member, index) => member === ledger.members[index]) && members.length === ledger.members.length
     ? ledger
@@ -45,16 +45,16 @@ export function recordResults(ledger: Ledger, results: readonly Result[], now: n
 }
 
 /** Somebody may have seen before us that it has taken up its next key: then it is known by that. */
-const keysOf = (result: Result) =>
+const resultKeyIds = (result: MemberResult) =>
   result.kind === 'made' && result.rekeyed !== undefined ? [result.keyId, result.rekeyed] : [result.keyId];
 
 const AHEAD = 'it knows a later revision than this manager, which goes past that';
 
-function recorded(before: LedgerMember, result: Result, now: number): LedgerMember[] {
-  const member = result.kind === 'made' ? rekeyed(before, result.rekeyed, now) : before;
+function recordResult(before: LedgerMember, result: MemberResult, now: number): LedgerMember[] {
+  const member = result.kind === 'made' ? applyRekey(before, result.rekeyed, now) : before;
   const isEnding = member.state === 'undoing' || member.state === 'leaving';
   const { reason: _, ...known } = member;
-  const { untold: _untold, ...told } = known;
+  const { unrequested: _untold, ...told } = known;
   switch (result.kind) {
     case 'ended':
       return isEnding ? [] : [member];
@@ -67,7 +67,7 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
       if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
       const { kind: __, keyId: ___, rekeyed: ____, ...facts } = result;
       return [
-        { ...told, keyedAt: now, ...keyedAtOf(member), ...facts, ...stateOf(member, 'made', now), lastSeen: now },
+        { ...told, keyedAt: now, ...keyedAtOf(member), ...facts, ...withState(member, 'made', now), lastSeen: now },
       ];
     }
     default: {
@@ -75,7 +75,7 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
       // Who may not make it has not seen what has its name.
       if (result.kind === 'missing' && member.state === 'conflict') return [{ ...member, lastSeen: now }];
       const state = result.kind === 'missing' ? 'wanted' : result.kind;
-      return [{ ...known, ...stateOf(member, state, now), lastSeen: now, reason: result.problem.message }];
+      return [{ ...known, ...withState(member, state, now), lastSeen: now, reason: result.problem.message }];
     }
   }
 }
@@ -83,19 +83,19 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
 const keyedAtOf = ({ keyedAt }: LedgerMember) => (keyedAt === undefined ? {} : { keyedAt });
 
 /** The member with the key that it answers to, whatever else became of it. */
-function rekeyed(member: LedgerMember, keyId: string | undefined, now: number): LedgerMember {
+function applyRekey(member: LedgerMember, keyId: string | undefined, now: number): LedgerMember {
   if (keyId === undefined || member.nextKeyId !== keyId) return member;
   const { nextKeyId: _, ...rest } = member;
   return { ...rest, keyId, keyedAt: now };
 }
 
-const stateOf = (member: LedgerMember, state: LedgerMember['state'], now: number) => ({
+const withState = (member: LedgerMember, state: LedgerMember['state'], now: number) => ({
   state,
   since: member.state === state ? member.since : now,
 });
 
 /** What is said about one member. */
-export interface MemberVerdict {
+export interface MemberCheck {
   /** `<cluster id>/<service>`. */
   readonly member: string;
   /** Absent when nothing is wrong with it. */
@@ -120,20 +120,20 @@ const CODE_OF: Record<PeerErrorCode, (typeof CODES)[number]> = {
 };
 
 /** One sentence, then every member with its reason. */
-export function memberRefusal(sentence: string, verdicts: readonly MemberVerdict[]): FederationError {
+export function membersError(sentence: string, verdicts: readonly MemberCheck[]): FederationError {
   const codes = new Set(verdicts.flatMap(({ problem }) => (problem ? [CODE_OF[problem.code]] : [])));
   const code = CODES.find((each) => codes.has(each)) ?? 'member-failed';
   const cause = verdicts.find(({ problem }) => problem && CODE_OF[problem.code] === code)?.problem;
-  return new FederationError(code, [sentence, ...verdicts.map(lineOf)].join('\n'), { cause });
+  return new FederationError(code, [sentence, ...verdicts.map(formatCheck)].join('\n'), { cause });
 }
 
-function lineOf({ member, problem }: MemberVerdict): string {
+function formatCheck({ member, problem }: MemberCheck): string {
   if (!problem) return `  ${member}: nothing is wrong there`;
   return `  ${member}: ${CODE_OF[problem.code].slice('member-'.length)}: ${problem.message}`;
 }
 
 /** A fault of ours in between is no secret of the peer's, but no sentence for users either. */
-export function memberProblem(error: unknown): PeerError {
+export function toPeerError(error: unknown): PeerError {
   if (error instanceof PeerError) return error;
   return new PeerError('failed', 'something went wrong on the way there: the log of this manager says what', {
     cause: error,
@@ -141,7 +141,7 @@ export function memberProblem(error: unknown): PeerError {
 }
 
 /** Its owner has ended a member there. */
-export const leftByOwner = (keyId: string): Result => ({
+export const leftByOwner = (keyId: string): MemberResult => ({
   keyId,
   kind: 'left',
   problem: new PeerError('gone', 'its owner ended it there: add it again to have it back'),
@@ -158,14 +158,14 @@ interface Stores {
  */
 export async function recordDeparture(uid: string, keyId: string, stores: Stores): Promise<void> {
   await new Ledgers(stores).amend(uid, (ledger) => {
-    const member = ledger.members.find((each) => keyIdsOf(each).includes(keyId));
+    const member = ledger.members.find((each) => listKeyIds(each).includes(keyId));
     if (!member || ledger.phase !== 'active') return ledger;
     return recordResults(ledger, [leftByOwner(member.keyId)], stores.now());
   });
 }
 
 /** What has changed about how a member answers. */
-export interface MemberLook {
+export interface MemberHealthChange {
   /** Of the coordinator. */
   readonly service: string;
   /** `<cluster id>/<service>`. */
@@ -177,10 +177,10 @@ export interface MemberLook {
 }
 
 /** Tells of members with which something else is wrong than the ledger said before, and of those that are well again. */
-export function tellLooks(
+export function reportHealthChanges(
   { service, members }: Ledger,
-  results: readonly Result[],
-  { looked }: Pick<Coordination, 'looked'>,
+  results: readonly MemberResult[],
+  { onMemberHealth: looked }: Pick<Coordination, 'onMemberHealth'>,
 ): void {
   const byKey = new Map(members.map((member) => [member.keyId, member]));
   for (const result of results) {

@@ -7,9 +7,9 @@ import { createService, updateService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt-worker.ts';
 import { createWorker } from './create-worker.ts';
-import { forgetMember } from './member-key.ts';
+import { deleteMemberData } from './member-key.ts';
 import { releaseWorker } from './release-worker.ts';
-import { bury } from './tombstones.ts';
+import { writeTombstone } from './tombstones.ts';
 import { updateWorker } from './update-worker.ts';
 import { NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
@@ -137,14 +137,14 @@ test('an undo that found nothing, and forgets what was kept, cannot take what an
   const journal = changedIn(catalog.journal, {
     async begin(key: string, state: JournalState) {
       if (key.startsWith('worker/'))
-        await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
+        await writeTombstone(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
       return catalog.journal.begin(key, state);
     },
   });
   const secrets = changedIn(catalog.secrets, {
     async put(...args: Parameters<typeof catalog.secrets.put>) {
       const written = await catalog.secrets.put(...args);
-      if (args[1].startsWith('before/')) await forgetMember(made.keyId, catalog);
+      if (args[1].startsWith('before/')) await deleteMemberData(made.keyId, catalog);
       return written;
     },
   });

@@ -4,15 +4,15 @@ import type { Version } from '../../lib/version.ts';
 import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../model/service/index.ts';
 import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
 import { isRace, type ServiceRecord } from '../../ports/index.ts';
-import { admit, type Services, ServicesError, storageClaim } from '../../services/index.ts';
+import { admit, type Services, ServicesError, toStorageClaim } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
-import { saveBefore, swapSecrets } from './before.ts';
-import { documentOf, readWorker, taken } from './create-worker.ts';
-import { keepMemberKey } from './member-key.ts';
-import { finishWork, settleWork } from './settle.ts';
-import { refuseEnded } from './tombstones.ts';
-import { beginWork, type Work, workIsOver } from './work.ts';
-import { isWorkerOf, roleOf, UNFINISHED, type Workers } from './worker-role.ts';
+import { nameTaken, parseOrderBody, parseWorker } from './create-worker.ts';
+import { storeMemberKey } from './member-key.ts';
+import { saveOriginal, swapSecrets } from './original-service.ts';
+import { completeIntent, rollBackIntent } from './recover-workers.ts';
+import { rejectEnded } from './tombstones.ts';
+import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
+import { isWorkerWithKey, toWorkerRole, UNFINISHED, type Workers } from './worker-role.ts';
 
 /**
  * Makes a service of the one who asks into a worker, if it is still in the version that they saw. What it was is kept
@@ -28,17 +28,17 @@ export async function adoptWorker(
   const { catalog } = workers;
   const keyId = keyIdOf(order.key);
   for (;;) {
-    await refuseEnded(keyId, catalog);
+    await rejectEnded(keyId, catalog);
     const record = await catalog.services.get(order.name);
-    if (isWorkerOf(record, keyId)) {
-      if (await workIsOver(keyId, catalog)) continue;
+    if (isWorkerWithKey(record, keyId)) {
+      if (await waitForWorkerIntent(keyId, catalog)) continue;
       return;
     }
-    const before = adoptable(principal, record, order.name, version);
+    const before = requireAdoptable(principal, record, order.name, version);
     const adoption = await plan(before, order, catalog);
-    const work = await beginWork(keyId, order, catalog);
+    const work = await beginWorkerIntent(keyId, order, catalog);
     if (work !== 'busy') return adopt(adoption, version, work, workers);
-    await workIsOver(keyId, catalog);
+    await waitForWorkerIntent(keyId, catalog);
   }
 }
 
@@ -51,9 +51,9 @@ interface Adoption {
 
 /** Refusals come before anything is changed. */
 async function plan(before: Service, order: WorkerOrder, catalog: Services): Promise<Adoption> {
-  const read = readWorker(documentOf(order.body), order.name);
+  const read = parseWorker(parseOrderBody(order.body), order.name);
   const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
-  const federation = roleOf(order, { adopted: true, digest: order.digest });
+  const federation = toWorkerRole(order, { adopted: true, digest: order.digest });
   return {
     before,
     order,
@@ -65,47 +65,47 @@ async function plan(before: Service, order: WorkerOrder, catalog: Services): Pro
 async function adopt(
   { before, order, definition, secrets }: Adoption,
   version: Version,
-  work: Work,
+  work: WorkerIntent,
   workers: Workers,
 ): Promise<void> {
   const { catalog } = workers;
   const as = (service: Service, digest: string): Service => ({
     ...service,
-    federation: roleOf(order, { adopted: true, digest }),
+    federation: toWorkerRole(order, { adopted: true, digest }),
   });
   try {
     // Whoever undoes this looks for the work after the mark is there.
-    await refuseEnded(work.keyId, catalog);
-    await keepMemberKey(work.keyId, order, catalog);
-    await saveBefore(work.keyId, before, catalog);
+    await rejectEnded(work.keyId, catalog);
+    await storeMemberKey(work.keyId, order, catalog);
+    await saveOriginal(work.keyId, before, catalog);
     const half = await catalog.services.replace(as({ ...before, definition }, UNFINISHED), version);
     await swapSecrets(half, secrets, catalog);
     await endSubscriptions(before, catalog);
     await catalog.services.replace(as(half.service, order.digest), half.version);
   } catch (error) {
-    await settleWork(work, workers);
-    throw isRace(error) ? changed(order.name) : error;
+    await rollBackIntent(work, workers);
+    throw isRace(error) ? versionChanged(order.name) : error;
   }
-  await finishWork(work, workers);
+  await completeIntent(work, workers);
 }
 
-function adoptable(
+function requireAdoptable(
   principal: Admin | User,
   record: ServiceRecord | undefined,
   name: string,
   version: Version,
 ): Service {
-  if (!record) throw changed(name);
-  if (!isOwner(principal, record.service) || record.service.federation) throw taken(name);
-  if (record.version !== version) throw changed(name);
+  if (!record) throw versionChanged(name);
+  if (!isOwner(principal, record.service) || record.service.federation) throw nameTaken(name);
+  if (record.version !== version) throw versionChanged(name);
   return record.service;
 }
 
 /** After the role has come: from then on events of these prefixes are no longer for this service. */
 async function endSubscriptions(before: Service, { objects }: Services): Promise<void> {
   if (!objects) return;
-  await allSettled(storageClaim(before).subscriptions.map((subscription) => objects.unsubscribe(subscription)));
+  await allSettled(toStorageClaim(before).subscriptions.map((subscription) => objects.unsubscribe(subscription)));
 }
 
-const changed = (name: string) =>
+const versionChanged = (name: string) =>
   new ServicesError('old-version', `"${name}" has changed since it was looked at: look again before it is adopted`);

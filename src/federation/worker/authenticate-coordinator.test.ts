@@ -5,8 +5,7 @@ import { sign } from '../../peers/index.ts';
 import { alice } from '../../services/services.fixture.ts';
 import { authenticateCoordinator, type CoordinatorRequest, precheckCoordinator } from './authenticate-coordinator.ts';
 import { createWorker } from './create-worker.ts';
-import { removeOwnWorker } from './own-delete.ts';
-import { releaseWorker } from './release-worker.ts';
+import { releaseWorker, removeOwnWorker } from './release-worker.ts';
 import { NAME, type Order, openScene, order, type Scene } from './workers.fixture.ts';
 
 const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };

@@ -1,9 +1,9 @@
 import type { Secret } from '../../lib/secret.ts';
 import { isTimely, keyIdOf, type MemberKey, readMember, type SignedRequest, verify } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
-import { refusals } from '../signature-refusals.ts';
-import { knownKeys, noteMemberKeyUse, openedBy } from './member-key.ts';
-import { gone, isBuried } from './tombstones.ts';
+import { signatureErrors } from '../signature-refusals.ts';
+import { findWorkerByKey, findWorkerKeys, recordMemberKeyUse } from './member-key.ts';
+import { wasEnded, workerGone } from './tombstones.ts';
 import type { Workers } from './worker-role.ts';
 
 /** A request that claims to come from the coordinator of a worker. */
@@ -22,7 +22,7 @@ export interface CoordinatorRequest extends SignedRequest {
  */
 export async function authenticateCoordinator(request: CoordinatorRequest, { catalog }: Workers): Promise<string> {
   const { service, header, brought } = request;
-  const { uid } = claimOf(request);
+  const { uid } = parseClaim(request);
 
   const check = (key: Secret) => {
     const verified = verify(header, request, () => key, catalog.now());
@@ -30,14 +30,14 @@ export async function authenticateCoordinator(request: CoordinatorRequest, { cat
   };
   if (brought) {
     const refused = check(brought.key);
-    if (refused) throw refusals[refused]();
-    return (await openedBy(brought, service, keyIdOf(brought.key), { catalog })).keyId;
+    if (refused) throw signatureErrors[refused]();
+    return (await findWorkerByKey(brought, service, keyIdOf(brought.key), { catalog })).keyId;
   }
-  const known = (await knownKeys(uid, service, { catalog })) ?? (await noKey(uid, service, { catalog }));
+  const known = (await findWorkerKeys(uid, service, { catalog })) ?? (await throwUnknownKey(uid, service, { catalog }));
   const refused = known.keys.map(check);
   const used = known.keys[refused.indexOf(undefined)];
-  if (!used) throw refusals[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
-  await noteMemberKeyUse(known, used, { catalog });
+  if (!used) throw signatureErrors[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
+  await recordMemberKeyUse(known, used, { catalog });
   return known.keyId;
 }
 
@@ -46,26 +46,27 @@ export async function authenticateCoordinator(request: CoordinatorRequest, { cat
  * all that can be known before the body is read. It proves nothing.
  */
 export async function precheckCoordinator(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
-  const claim = claimOf(request);
+  const claim = parseClaim(request);
   const { service, brought } = request;
-  if (!brought && !(await knownKeys(claim.uid, service, { catalog }))) await noKey(claim.uid, service, { catalog });
-  if (!isTimely(claim, catalog.now())) throw refusals['wrong-time']();
+  if (!brought && !(await findWorkerKeys(claim.uid, service, { catalog })))
+    await throwUnknownKey(claim.uid, service, { catalog });
+  if (!isTimely(claim, catalog.now())) throw signatureErrors['wrong-time']();
 }
 
 type ClaimedRequest = Pick<CoordinatorRequest, 'service' | 'header' | 'brought'>;
 
-function claimOf({ service, header, brought }: ClaimedRequest) {
+function parseClaim({ service, header, brought }: ClaimedRequest) {
   const read = readMember(header);
-  if ('problems' in read) throw refusals.unreadable();
+  if ('problems' in read) throw signatureErrors.unreadable();
   const { uid, member } = read.value;
-  if (member.split('/')[1] !== service) throw refusals.mismatch();
-  if (brought && (brought.uid !== uid || brought.member !== member)) throw refusals.mismatch();
+  if (member.split('/')[1] !== service) throw signatureErrors.mismatch();
+  if (brought && (brought.uid !== uid || brought.member !== member)) throw signatureErrors.mismatch();
   return read.value;
 }
 
 /** Throws `federation-gone` where there was such a worker, and `not-found` where there never was. */
-async function noKey(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>): Promise<never> {
+async function throwUnknownKey(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>): Promise<never> {
   // The key went with the worker, so this cannot be verified: who knows the random uid is told no more than that.
-  if (await isBuried(uid, service, catalog)) throw gone(service);
+  if (await wasEnded(uid, service, catalog)) throw workerGone(service);
   throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
 }

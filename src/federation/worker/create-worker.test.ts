@@ -4,7 +4,7 @@ import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { createWorker } from './create-worker.ts';
 import { releaseWorker } from './release-worker.ts';
-import { bury } from './tombstones.ts';
+import { writeTombstone } from './tombstones.ts';
 import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
@@ -126,7 +126,7 @@ test('an undo that leaves its mark while the worker is being made, and dies, is 
   const services = changedIn(catalog.services, {
     async create(...args: Parameters<typeof catalog.services.create>) {
       const record = await catalog.services.create(...args);
-      await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
+      await writeTombstone(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
       return record;
     },
   });

@@ -4,11 +4,11 @@ import type { Secret } from '../../lib/secret.ts';
 import { REFRESH_TOKEN_SLOT, readDefinition } from '../../model/service/index.ts';
 import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
 import { createService, ServicesError } from '../../services/index.ts';
-import { keepMemberKey } from './member-key.ts';
-import { finishWork, settleWork } from './settle.ts';
-import { refuseEnded } from './tombstones.ts';
-import { beginWork, type Work, workIsOver } from './work.ts';
-import { isWorkerOf, roleOf, type Workers } from './worker-role.ts';
+import { storeMemberKey } from './member-key.ts';
+import { completeIntent, rollBackIntent } from './recover-workers.ts';
+import { rejectEnded } from './tombstones.ts';
+import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
+import { isWorkerWithKey, toWorkerRole, type Workers } from './worker-role.ts';
 
 /**
  * Makes a worker; whoever asks becomes its owner. It is made like any service, but has nothing in the store of this cluster
@@ -17,38 +17,43 @@ import { isWorkerOf, roleOf, type Workers } from './worker-role.ts';
 export async function createWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
   const { catalog } = workers;
   const keyId = keyIdOf(order.key);
-  readWorker(documentOf(order.body), order.name);
+  parseWorker(parseOrderBody(order.body), order.name);
   for (;;) {
-    await refuseEnded(keyId, catalog);
+    await rejectEnded(keyId, catalog);
     const there = await catalog.services.get(order.name);
-    if (isWorkerOf(there, keyId)) return;
-    if (there) throw taken(order.name);
-    const work = await beginWork(keyId, order, catalog);
-    if (work !== 'busy') return make(principal, order, work, workers);
-    await workIsOver(keyId, catalog);
+    if (isWorkerWithKey(there, keyId)) return;
+    if (there) throw nameTaken(order.name);
+    const work = await beginWorkerIntent(keyId, order, catalog);
+    if (work !== 'busy') return create(principal, order, work, workers);
+    await waitForWorkerIntent(keyId, catalog);
   }
 }
 
-async function make(principal: Admin | User, order: WorkerOrder, work: Work, workers: Workers): Promise<void> {
+async function create(
+  principal: Admin | User,
+  order: WorkerOrder,
+  work: WorkerIntent,
+  workers: Workers,
+): Promise<void> {
   const { catalog } = workers;
-  const federation = roleOf(order, { adopted: false, digest: order.digest });
+  const federation = toWorkerRole(order, { adopted: false, digest: order.digest });
   try {
     // Whoever undoes this looks for the work after the mark is there.
-    await refuseEnded(federation.keyId, catalog);
-    await keepMemberKey(federation.keyId, order, catalog);
-    await createService(principal, documentOf(order.body), catalog, { federation });
+    await rejectEnded(federation.keyId, catalog);
+    await storeMemberKey(federation.keyId, order, catalog);
+    await createService(principal, parseOrderBody(order.body), catalog, { federation });
   } catch (error) {
-    await settleWork(work, workers);
-    throw error instanceof ServicesError && error.code === 'name-taken' ? taken(order.name) : error;
+    await rollBackIntent(work, workers);
+    throw error instanceof ServicesError && error.code === 'name-taken' ? nameTaken(order.name) : error;
   }
-  await finishWork(work, workers);
+  await completeIntent(work, workers);
 }
 
-export const taken = (name: string) =>
+export const nameTaken = (name: string) =>
   new FederationError('member-taken', `the name "${name}" belongs to something else on this cluster: choose another`);
 
 /** The definition of a worker as the coordinator sent it. Owner, namespace and token are this manager's to say (F33). */
-export function readWorker(body: unknown, name: string): ReturnType<typeof readDefinition> {
+export function parseWorker(body: unknown, name: string): ReturnType<typeof readDefinition> {
   const { definition, secrets } = readDefinition(body);
   // A refresh token has one holder, the coordinator: one that is sent all the same is not kept.
   const { [REFRESH_TOKEN_SLOT]: _, ...credentials } = secrets.credentials;
@@ -60,4 +65,4 @@ export function readWorker(body: unknown, name: string): ReturnType<typeof readD
 }
 
 /** The body of an order, which holds the values of secrets until here. */
-export const documentOf = (body: Secret) => parseJson(Buffer.from(body.reveal()));
+export const parseOrderBody = (body: Secret) => parseJson(Buffer.from(body.reveal()));

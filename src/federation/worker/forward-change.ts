@@ -18,8 +18,8 @@ import {
 import { changeMembers } from '../coordinator/change-federation.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
 import { recordDeparture } from '../coordinator/results.ts';
-import { memberName, namedBy, readIntention } from '../members.ts';
-import { keptKey } from './member-key.ts';
+import { listNamedMembers, memberName, parseMembersChange } from '../members.ts';
+import { loadMemberKey } from './member-key.ts';
 import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
 
 /** Who asks at a worker, and by what they may be known elsewhere. */
@@ -53,9 +53,9 @@ export async function forwardChange(
   const refused = federationGuard(service, 'change-members');
   if (principal.kind !== 'user' || credential?.kind !== 'bearer') throw refused;
   // What makes no sense anywhere is said here, in words that are ours.
-  const intention = readIntention(change.method, change.body);
+  const intention = parseMembersChange(change.method, change.body);
   const { uid, keyId } = service.federation;
-  const resolved = coordinatorAddress(record, coordination);
+  const resolved = resolveCoordinator(record, coordination);
   if ('problem' in resolved) {
     throw new FederationError(
       'not-the-coordinator',
@@ -64,28 +64,28 @@ export async function forwardChange(
   }
   const line = coordination.peers.lineTo?.(resolved.address);
   if (line === 'self') {
-    return changeHere({ principal, credential }, record, intention, coordination);
+    return changeLocally({ principal, credential }, record, intention, coordination);
   }
-  const key = (await keptKey(keyId, workers.catalog))?.key;
-  if (!line || !key) throw away(record);
-  const as = { uid, member: memberIn(record), key };
+  const key = (await loadMemberKey(keyId, workers.catalog))?.key;
+  if (!line || !key) throw coordinatorAway(record);
+  const as = { uid, member: workerMemberId(record), key };
   const answer = await ask(line, record, change, { as, credential });
-  const { absent = [], ...understood } = understand(answer, record, resolved.address);
+  const { absent = [], ...understood } = interpretAnswer(answer, record, resolved.address);
   // Names that were not said here would be words of another cluster.
-  const named = new Set(namedBy(intention).map(memberName));
-  return { ...understood, ...absence(absent.filter((name) => named.has(name))) };
+  const named = new Set(listNamedMembers(intention).map(memberName));
+  return { ...understood, ...withAbsent(absent.filter((name) => named.has(name))) };
 }
 
 /** It is this very manager: nobody is dialled, and who asks is known already. */
-async function changeHere(
+async function changeLocally(
   caller: { readonly principal: Admin | User; readonly credential: Credential },
   { service: { federation } }: WorkerRecord,
-  intention: ReturnType<typeof readIntention>,
+  intention: ReturnType<typeof parseMembersChange>,
   coordination: Coordination,
 ): Promise<PassedAnswer> {
   const { service: name } = federation.origin;
   const role = (await coordination.services.get(name))?.service.federation;
-  if (role?.role !== 'coordinator' || role.uid !== federation.uid) throw gone(name);
+  if (role?.role !== 'coordinator' || role.uid !== federation.uid) throw federationUnknown(name);
   return toForwardedAnswer(await changeMembers(caller, name, intention, coordination));
 }
 
@@ -95,10 +95,10 @@ export function toForwardedAnswer({
   absent = [],
 }: Awaited<ReturnType<typeof changeMembers>>): PassedAnswer {
   const { topology = 'none', members = [] } = record.service.definition.federation ?? {};
-  return { topology, members, pending: pending.map(({ member }) => member), ...absence(absent) };
+  return { topology, members, pending: pending.map(({ member }) => member), ...withAbsent(absent) };
 }
 
-const absence = (absent: readonly string[]) => (absent.length > 0 ? { absent } : {});
+const withAbsent = (absent: readonly string[]) => (absent.length > 0 ? { absent } : {});
 
 async function ask(
   line: PeerConnection,
@@ -113,7 +113,9 @@ async function ask(
     return await line.ask({ ...request, headers, body: JSON.stringify(change) }, as);
   } catch (error) {
     if (!(error instanceof PeerError)) throw error;
-    throw error.code === 'unreachable' ? away(record, error) : new FederationError('member-refused', error.message);
+    throw error.code === 'unreachable'
+      ? coordinatorAway(record, error)
+      : new FederationError('member-refused', error.message);
   }
 }
 
@@ -123,7 +125,7 @@ interface Reason {
 }
 
 /** What the coordinator's refusals mean; its own words are not passed back (F40). */
-const REASONS: Readonly<Record<number, Reason>> = {
+const REFUSALS: Readonly<Record<number, Reason>> = {
   400: { code: 'invalid-federation', why: 'does not take this change: send it there to see why' },
   401: { code: 'member-refused', why: 'does not know you, or not the key of this worker' },
   403: { code: 'member-refused', why: 'does not let you change its members' },
@@ -131,39 +133,39 @@ const REASONS: Readonly<Record<number, Reason>> = {
   409: { code: 'not-the-coordinator', why: 'does not take this change here: send it there' },
 };
 
-function understand({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
+function interpretAnswer({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
   const { origin } = record.service.federation;
   if (status === 200) {
     const read = readPassedAnswer(json);
     if ('value' in read) return read.value;
-    throw away(record, noManager(address));
+    throw coordinatorAway(record, noManager(address));
   }
-  if (status === 410) throw gone(origin.service);
-  if (status >= 500) throw away(record);
-  const { code, why } = REASONS[status] ?? { code: 'member-failed', why: `answered ${status}` };
+  if (status === 410) throw federationUnknown(origin.service);
+  if (status >= 500) throw coordinatorAway(record);
+  const { code, why } = REFUSALS[status] ?? { code: 'member-failed', why: `answered ${status}` };
   throw new FederationError(code, `the coordinator, "${origin.service}" at ${origin.endpoint}, ${why}`);
 }
 
-function away({ service: { federation, definition } }: WorkerRecord, cause?: Error): FederationError {
+function coordinatorAway({ service: { federation, definition } }: WorkerRecord, cause?: Error): FederationError {
   const { service, endpoint } = federation.origin;
   const message = `the coordinator of "${definition.name}", "${service}" at ${endpoint}, cannot be asked now: try again`;
   return new FederationError('origin-away', message, { cause });
 }
 
-const gone = (name: string) =>
+const federationUnknown = (name: string) =>
   new FederationError(
     'federation-gone',
     `the coordinator "${name}" no longer knows this federation: delete the worker`,
   );
 
 /** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
-function coordinatorAddress({ service }: WorkerRecord, { resolve }: Pick<Coordination, 'resolve'>): Resolved {
+function resolveCoordinator({ service }: WorkerRecord, { resolve }: Pick<Coordination, 'resolve'>): Resolved {
   const { clusterId, endpoint } = service.federation.origin;
   return resolve(clusterId, { [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' } });
 }
 
 /** As which the coordinator knows a worker. */
-const memberIn = ({ service: { definition } }: WorkerRecord) => `${definition.cluster_id}/${definition.name}`;
+const workerMemberId = ({ service: { definition } }: WorkerRecord) => `${definition.cluster_id}/${definition.name}`;
 
 /** Shorter: a slow coordinator learns it only when it next asks. Longer: whoever deletes a worker waits for somebody away. */
 const DEPARTURE_DEADLINE = 3_000;
@@ -174,14 +176,14 @@ const DEPARTURE_DEADLINE = 3_000;
  */
 export async function notifyDeparture(record: WorkerRecord, { coordination, workers }: Federations): Promise<void> {
   const { uid, keyId, origin } = record.service.federation;
-  const resolved = coordinatorAddress(record, coordination);
+  const resolved = resolveCoordinator(record, coordination);
   if ('problem' in resolved || resolved.address.kind === 'upstream') return;
   const line = coordination.peers.lineTo?.(resolved.address);
   if (line === 'self') return recordDeparture(uid, keyId, coordination);
-  const key = (await keptKey(keyId, workers.catalog))?.key;
+  const key = (await loadMemberKey(keyId, workers.catalog))?.key;
   if (!line || !key) return;
   const path = `/system/federation/${origin.service}/departures`;
-  const as = { uid, member: memberIn(record), key };
+  const as = { uid, member: workerMemberId(record), key };
   await withinDeadline(
     DEPARTURE_DEADLINE,
     line.ask({ method: 'POST', path, headers: {}, deadline: DEPARTURE_DEADLINE }, as),

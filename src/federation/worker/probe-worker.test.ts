@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { createWorker } from './create-worker.ts';
-import { instanceId } from './instance.ts';
+import { loadInstanceId } from './instance.ts';
 import { probeWorker } from './probe-worker.ts';
 import { NAME, OWN, openScene, order } from './workers.fixture.ts';
 
@@ -38,7 +38,7 @@ test('which federation a member belongs to is told to its owner and the administ
 
 test('a cluster has one id for all its managers, for good', async () => {
   await using scene = openScene();
-  const ids = await Promise.all([1, 2, 3].map(() => instanceId(scene.catalog)));
-  assert.equal(new Set([...ids, await instanceId(scene.catalog)]).size, 1);
+  const ids = await Promise.all([1, 2, 3].map(() => loadInstanceId(scene.catalog)));
+  assert.equal(new Set([...ids, await loadInstanceId(scene.catalog)]).size, 1);
   assert.match(ids[0] ?? '', /^[0-9a-f-]{36}$/);
 });

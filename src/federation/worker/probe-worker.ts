@@ -1,8 +1,8 @@
 import type { Admin, User } from '../../identity/index.ts';
 import type { Probe, WorkerState } from '../../peers/index.ts';
 import { isOwner } from '../ownership.ts';
-import { refuseEnded } from './tombstones.ts';
-import { isWorkerOf, type Workers } from './worker-role.ts';
+import { rejectEnded } from './tombstones.ts';
+import { isWorkerWithKey, type Workers } from './worker-role.ts';
 
 /**
  * What there is under a name, for somebody who could make a service here. Names are unique in the cluster, so that they
@@ -31,10 +31,10 @@ export async function inspectWorker(
   { catalog, instance }: Workers,
 ): Promise<WorkerState | undefined> {
   const record = await catalog.services.get(name);
-  if (isWorkerOf(record, keyId)) {
+  if (isWorkerWithKey(record, keyId)) {
     const { revision, digest } = record.service.federation;
     return { instance, revision, digest };
   }
-  await refuseEnded(keyId, catalog);
+  await rejectEnded(keyId, catalog);
   return undefined;
 }

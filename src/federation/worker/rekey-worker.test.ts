@@ -4,9 +4,8 @@ import { sign } from '../../peers/index.ts';
 import { alice, bob } from '../../services/services.fixture.ts';
 import { authenticateCoordinator } from './authenticate-coordinator.ts';
 import { createWorker } from './create-worker.ts';
-import { removeOwnWorker } from './own-delete.ts';
 import { rekeyWorker } from './rekey-worker.ts';
-import { releaseWorker } from './release-worker.ts';
+import { releaseWorker, removeOwnWorker } from './release-worker.ts';
 import { isWorker } from './worker-role.ts';
 import { NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 

@@ -3,36 +3,42 @@ import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
 import { isRace } from '../../ports/index.ts';
 import { oldVersion, ServicesError } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
-import { copyBefore } from './before.ts';
-import { documentOf, readWorker, taken } from './create-worker.ts';
-import { forgetMember, keepMemberKey, keptKey } from './member-key.ts';
-import { finishWork, settleWork } from './settle.ts';
-import { gone, isBuried, refuseEnded } from './tombstones.ts';
+import { nameTaken, parseOrderBody, parseWorker } from './create-worker.ts';
+import { deleteMemberData, loadMemberKey, storeMemberKey } from './member-key.ts';
+import { copyOriginal } from './original-service.ts';
+import { completeIntent, rollBackIntent } from './recover-workers.ts';
+import { rejectEnded, wasEnded, workerGone } from './tombstones.ts';
 import { updateWorker } from './update-worker.ts';
-import { beginWork, type Work, workIsOver } from './work.ts';
-import { isWorkerIn, isWorkerOf, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
+import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
+import {
+  isWorkerInFederation,
+  isWorkerWithKey,
+  type WorkerRecord,
+  type Workers,
+  WRITE_ATTEMPTS,
+} from './worker-role.ts';
 
 /** How long a key that was replaced is good, for what was under way; a request takes seconds. */
 const FORMER_LIFETIME = 10 * 60_000;
 
 /** The work of another key has no revision that a worker could have: what is there is never given back because of it. */
-const NO_REVISION = -1;
+const ANY_REVISION = -1;
 
 /**
  * Gives a worker another key, whatever it has, since its owner asks for it; and brings it to the revision of the order.
  * With the same key again nothing changes. False when there is no worker of that federation, which is then to be made.
  */
 export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<boolean> {
-  const definition = documentOf(order.body);
-  readWorker(definition, order.name);
+  const definition = parseOrderBody(order.body);
+  parseWorker(definition, order.name);
   const keyId = keyIdOf(order.key);
-  if (!(await takeUpKey(principal, order, keyId, workers))) return false;
+  if (!(await installKey(principal, order, keyId, workers))) return false;
   const { name, revision, digest, origin } = order;
   await updateWorker(name, { revision, digest, definition, origin }, keyId, workers);
   return true;
 }
 
-async function takeUpKey(
+async function installKey(
   principal: Admin | User,
   order: WorkerOrder,
   keyId: string,
@@ -41,18 +47,18 @@ async function takeUpKey(
   const { catalog } = workers;
   const { uid, name, revision } = order;
   for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
-    await refuseEnded(keyId, catalog);
+    await rejectEnded(keyId, catalog);
     const record = await catalog.services.get(name);
-    if (!isWorkerIn(record, uid)) {
-      if (await isBuried(uid, name, catalog)) throw gone(name);
+    if (!isWorkerInFederation(record, uid)) {
+      if (await wasEnded(uid, name, catalog)) throw workerGone(name);
       return false;
     }
-    if (!isOwner(principal, record.service)) throw taken(name);
+    if (!isOwner(principal, record.service)) throw nameTaken(name);
     // It was sent before something that has arrived already, and so may be the key.
     if (revision < record.service.federation.revision) throw oldVersion(name);
-    if (isWorkerOf(record, keyId)) return true;
-    const work = await beginWork(keyId, { name, uid, revision: NO_REVISION }, catalog);
-    if (work === 'busy') await workIsOver(keyId, catalog);
+    if (isWorkerWithKey(record, keyId)) return true;
+    const work = await beginWorkerIntent(keyId, { name, uid, revision: ANY_REVISION }, catalog);
+    if (work === 'busy') await waitForWorkerIntent(keyId, catalog);
     else if (await replaceKey(record, order, work, workers)) return true;
   }
   throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
@@ -62,25 +68,25 @@ async function takeUpKey(
 async function replaceKey(
   { service, version }: WorkerRecord,
   { key }: WorkerOrder,
-  work: Work,
+  work: WorkerIntent,
   workers: Workers,
 ): Promise<boolean> {
   const { catalog } = workers;
   const { federation } = service;
   try {
     // Whoever undoes this looks for the work after the mark is there.
-    await refuseEnded(work.keyId, catalog);
-    const former = (await keptKey(federation.keyId, catalog))?.key;
+    await rejectEnded(work.keyId, catalog);
+    const former = (await loadMemberKey(federation.keyId, catalog))?.key;
     const until = catalog.now() + FORMER_LIFETIME;
-    if (federation.adopted) await copyBefore(federation.keyId, work.keyId, catalog);
-    await keepMemberKey(work.keyId, { key, ...(former && { former: { key: former, until } }) }, catalog);
+    if (federation.adopted) await copyOriginal(federation.keyId, work.keyId, catalog);
+    await storeMemberKey(work.keyId, { key, ...(former && { former: { key: former, until } }) }, catalog);
     await catalog.services.replace({ ...service, federation: { ...federation, keyId: work.keyId } }, version);
   } catch (error) {
-    await settleWork(work, workers);
+    await rollBackIntent(work, workers);
     if (isRace(error)) return false;
     throw error;
   }
-  await forgetMember(federation.keyId, catalog);
-  await finishWork(work, workers);
+  await deleteMemberData(federation.keyId, catalog);
+  await completeIntent(work, workers);
   return true;
 }

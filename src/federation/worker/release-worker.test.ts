@@ -4,11 +4,10 @@ import { createService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt-worker.ts';
 import { createWorker } from './create-worker.ts';
-import { removeOwnWorker } from './own-delete.ts';
 import { inspectWorker, probeWorker } from './probe-worker.ts';
 import { rekeyWorker } from './rekey-worker.ts';
-import { releaseWorker } from './release-worker.ts';
-import { tombstoneOf } from './tombstones.ts';
+import { releaseWorker, removeOwnWorker } from './release-worker.ts';
+import { readTombstone } from './tombstones.ts';
 import { NAME, openScene, order, type Scene } from './workers.fixture.ts';
 
 async function adopted(scene: Scene) {
@@ -37,7 +36,7 @@ test('the mark of a key that opened something stays for a week, that of any othe
   const begun = scene.clock.now;
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   await releaseWorker(NAME, 'undo', overtaken.keyId, scene.workers);
-  const hours = async (keyId: string) => ((await tombstoneOf(keyId, scene.catalog))?.until ?? begun) - begun;
+  const hours = async (keyId: string) => ((await readTombstone(keyId, scene.catalog))?.until ?? begun) - begun;
   assert.equal((await hours(made.keyId)) / 3_600_000, 7 * 24);
   assert.equal((await hours(overtaken.keyId)) / 3_600_000, 1);
   await assert.rejects(createWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });

@@ -1,22 +1,36 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Admin, User } from '../../identity/index.ts';
 import { allSettled } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
+import type { Version } from '../../lib/version.ts';
 import type { Service } from '../../model/service/index.ts';
+import { FederationError } from '../../peers/index.ts';
 import { isRace, StoreError } from '../../ports/index.ts';
 import {
-  arrangeProviders,
-  arrangeStorage,
+  findRemovable,
+  oldVersion,
+  provisionProviderBuckets,
+  provisionStorage,
+  releaseStorage,
   removeRecord,
   type Services,
   ServicesError,
-  storageClaim,
-  tidyStorage,
+  toStorageClaim,
 } from '../../services/index.ts';
-import { loadBefore, swapSecrets } from './before.ts';
-import { forgetHeard, forgetMember } from './member-key.ts';
-import { bury, claimGrave, close, type Ending, remember } from './tombstones.ts';
-import { isBeingMade, type Work, workIsOver } from './work.ts';
-import { isWorkerOf, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
+import { CONTACT_RESOLUTION, deleteMemberData, forgetContact, lastContact } from './member-key.ts';
+import { loadOriginal, swapSecrets } from './original-service.ts';
+import { closeTombstone, confirmTombstone, type Ending, rememberEndedWorker, writeTombstone } from './tombstones.ts';
+import { hasWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
+import {
+  federationGuard,
+  isWorker,
+  isWorkerInFederation,
+  isWorkerWithKey,
+  UNFINISHED,
+  type WorkerRecord,
+  type Workers,
+  WRITE_ATTEMPTS,
+} from './worker-role.ts';
 
 /**
  * The coordinator ends a worker, with its key: one that it made is deleted, one that it adopted is what it was, or it stays
@@ -29,47 +43,47 @@ export async function releaseWorker(
   workers: Workers,
 ): Promise<void> {
   const { catalog } = workers;
-  const stray = !isWorkerOf(await catalog.services.get(name), keyId) && !(await isBeingMade(keyId, catalog));
-  await bury(keyId, { service: name, reason: 'ended-by-coordinator', ending, stray }, catalog);
+  const stray = !isWorkerWithKey(await catalog.services.get(name), keyId) && !(await hasWorkerIntent(keyId, catalog));
+  await writeTombstone(keyId, { service: name, reason: 'ended-by-coordinator', ending, stray }, catalog);
   await endWorker({ name, ending, keyId }, workers);
 }
 
 /** A few times what giving something back takes. */
 const LONGEST_PAUSE = 50;
 
-interface Ended {
+interface EndRequest {
   readonly name: string;
   readonly ending: Ending;
   readonly keyId: string;
   /** Of who is making it, and has seen the mark. */
-  readonly work?: Work;
+  readonly work?: WorkerIntent;
 }
 
 /**
  * Does what a tombstone says is to be done. Again: nothing happens. Who makes the worker right now ends it, having seen the
  * mark; everybody else waits for that, since two who give something back only hinder each other.
  */
-export async function endWorker({ name, ending, keyId, work }: Ended, { catalog }: Workers): Promise<void> {
+export async function endWorker({ name, ending, keyId, work }: EndRequest, { catalog }: Workers): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    if (!work) await workIsOver(keyId, catalog);
+    if (!work) await waitForWorkerIntent(keyId, catalog);
     const record = await catalog.services.get(name);
-    if (!isWorkerOf(record, keyId)) break;
+    if (!isWorkerWithKey(record, keyId)) break;
     if (attempt > WRITE_ATTEMPTS)
       throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
-    await claimGrave(keyId, catalog);
-    await remember(record.service.federation.uid, name, catalog);
-    await forgetHeard(record.service.federation.uid, name, catalog);
+    await confirmTombstone(keyId, catalog);
+    await rememberEndedWorker(record.service.federation.uid, name, catalog);
+    await forgetContact(record.service.federation.uid, name, catalog);
     if (await end(record, ending, catalog)) break;
     // By chance, so that two requests of this kind do not overtake each other for ever.
     await pause(Math.random() * LONGEST_PAUSE);
   }
-  await forgetMember(keyId, catalog);
-  await close(keyId, catalog);
+  await deleteMemberData(keyId, catalog);
+  await closeTombstone(keyId, catalog);
 }
 
 function end(record: WorkerRecord, ending: Ending, catalog: Services): Promise<boolean> {
   if (ending === 'detach') return detach(record, catalog);
-  return record.service.federation.adopted ? restore(record, catalog) : removeRecord(record, catalog);
+  return record.service.federation.adopted ? restoreOriginal(record, catalog) : removeRecord(record, catalog);
 }
 
 /** From now on its paths are those of this cluster's store, as for any service. */
@@ -77,8 +91,8 @@ async function detach({ service, version }: WorkerRecord, catalog: Services): Pr
   const { federation: _, ...rest } = service;
   const alone: Service = { ...rest, definition: withoutMembers(service.definition) };
   // Both before the role goes, so that whoever comes after a crash finds it, and does them again.
-  await arrange(alone, catalog);
-  await tidyStorage(storageClaim(alone), alone, catalog);
+  await provision(alone, catalog);
+  await releaseStorage(toStorageClaim(alone), alone, catalog);
   try {
     await catalog.services.replace(alone, version);
     return true;
@@ -89,15 +103,15 @@ async function detach({ service, version }: WorkerRecord, catalog: Services): Pr
 }
 
 /** Where a bucket cannot be had the service goes without, until its owner updates it or chooses another path. */
-async function arrange(service: Service, { objects, providers }: Services): Promise<void> {
+async function provision(service: Service, { objects, providers }: Services): Promise<void> {
   if (providers) {
-    const without = unless('bucket-taken', 'provider-refused', 'provider-unavailable');
-    await arrangeProviders(service, providers).catch(without);
+    const without = ignoreCodes('bucket-taken', 'provider-refused', 'provider-unavailable');
+    await provisionProviderBuckets(service, providers).catch(without);
   }
-  if (objects) await arrangeStorage(service, objects).catch(unless('bucket-taken'));
+  if (objects) await provisionStorage(service, objects).catch(ignoreCodes('bucket-taken'));
 }
 
-const unless =
+const ignoreCodes =
   (...codes: readonly string[]) =>
   (error: unknown) => {
     if (!(error instanceof OscarError && codes.includes(error.code))) throw error;
@@ -113,17 +127,17 @@ function withoutMembers(definition: Service['definition']): Service['definition'
  * Makes an adopted service what it was. The role goes last: until then whoever comes after a crash finds it, and begins
  * again. False when somebody was faster.
  */
-export async function restore(record: WorkerRecord, catalog: Services): Promise<boolean> {
+export async function restoreOriginal(record: WorkerRecord, catalog: Services): Promise<boolean> {
   const { federation, ...service } = record.service;
-  const before = await loadBefore(federation.keyId, catalog);
-  if (!before) return overtaken(record, catalog);
+  const before = await loadOriginal(federation.keyId, catalog);
+  if (!before) return originalMissing(record, catalog);
   const { definition, token, secrets } = before;
   const alone: Service = { ...service, definition, token };
   try {
     const fenced = { ...alone, federation: { ...federation, digest: UNFINISHED } };
     const half = await catalog.services.replace(fenced, record.version);
     await swapSecrets(half, secrets, catalog);
-    await subscribeAgain(alone, catalog);
+    await resubscribe(alone, catalog);
     await catalog.services.replace(alone, half.version);
     return true;
   } catch (error) {
@@ -133,20 +147,83 @@ export async function restore(record: WorkerRecord, catalog: Services): Promise<
 }
 
 /** Whoever has given it back has also forgotten what it was. */
-async function overtaken({ service, version }: WorkerRecord, { services }: Services): Promise<false> {
+async function originalMissing({ service, version }: WorkerRecord, { services }: Services): Promise<false> {
   const { name } = service.definition;
   if ((await services.get(name))?.version !== version) return false;
   throw new StoreError('damaged', `what "${name}" was before its adoption is lost: detach it from the federation`);
 }
 
 /** Buckets that have gone meanwhile, or are somebody else's by now, are as if they had while it stood alone (S5). */
-async function subscribeAgain(service: Service, { objects }: Services): Promise<void> {
+async function resubscribe(service: Service, { objects }: Services): Promise<void> {
   if (!objects) return;
   const { uid, owner } = service;
   await allSettled(
-    storageClaim(service).subscriptions.map(async (subscription) => {
+    toStorageClaim(service).subscriptions.map(async (subscription) => {
       const bucket = await objects.bucket(subscription.bucket);
       if (bucket && (bucket.madeFor?.uid === uid || bucket.owner === owner)) await objects.subscribe(subscription);
     }),
   );
+}
+
+/**
+ * Removes a service of this cluster at the wish of its owner, also one that is a worker: that needs nobody's consent, and
+ * whoever is to be told of it is told first. What a federation has adopted is what it was, and an ordinary service again,
+ * which can be removed as such: whoever ends an adoption must not lose what was there before it.
+ */
+export async function removeOwnWorker(
+  principal: Admin | User,
+  name: string,
+  namespace: string | undefined,
+  workers: Workers,
+  tell: (worker: WorkerRecord) => Promise<void> = async () => {},
+): Promise<void> {
+  const { catalog } = workers;
+  for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
+    const record = await findRemovable(principal, name, namespace, catalog);
+    if (isWorker(record)) {
+      const { uid, keyId } = record.service.federation;
+      await writeTombstone(keyId, { service: name, reason: 'removed-by-owner', ending: 'undo' }, catalog);
+      await tell(record);
+      await endWorker({ name, ending: 'undo', keyId }, workers);
+      // It may have been given another key meanwhile, which has to be ended as well.
+      if (isWorkerInFederation(await catalog.services.get(name), uid)) continue;
+      return;
+    }
+    if (await removeRecord(record, catalog)) return;
+  }
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+/**
+ * How long a coordinator has been silent before its worker can be had. Shorter: a manager that is down over night loses its
+ * members. Longer: whose coordinator is gone for good waits for longer. What is remembered may be an hour behind.
+ */
+const TAKE_OVER_AFTER = 24 * 3_600_000 + CONTACT_RESOLUTION;
+
+/**
+ * Makes a worker a service of its own, as its owner wishes, if its coordinator has not been heard for a day; throws
+ * `not-the-coordinator` before. A coordinator that comes back is told that it has gone.
+ */
+export async function takeOverWorker(
+  principal: Admin | User,
+  { service, version }: WorkerRecord,
+  ifMatch: Version | undefined,
+  workers: Workers,
+): Promise<void> {
+  const { catalog, audit } = workers;
+  const { uid, keyId } = service.federation;
+  const { name } = service.definition;
+  if (ifMatch !== undefined && ifMatch !== version) throw oldVersion(name);
+  const heard = await lastContact(uid, name, catalog);
+  if (catalog.now() - heard < TAKE_OVER_AFTER) {
+    const refused = federationGuard(service, 'update')?.message ?? '';
+    const then = new Date(heard + TAKE_OVER_AFTER).toISOString();
+    throw new FederationError(
+      'not-the-coordinator',
+      `${refused}. If its coordinator stays silent, a PUT after ${then} makes it a service of its own`,
+    );
+  }
+  await writeTombstone(keyId, { service: name, reason: 'taken-over', ending: 'detach' }, catalog);
+  await endWorker({ name, ending: 'detach', keyId }, workers);
+  audit?.({ what: 'taken-over', service: name, uid, by: principal.kind === 'admin' ? 'admin' : principal.uid });
 }

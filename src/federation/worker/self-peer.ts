@@ -10,8 +10,8 @@ import {
   type PeerErrorCode,
 } from '../../peers/index.ts';
 import { adoptWorker } from './adopt-worker.ts';
-import { createWorker, documentOf } from './create-worker.ts';
-import { openedBy } from './member-key.ts';
+import { createWorker, parseOrderBody } from './create-worker.ts';
+import { findWorkerByKey } from './member-key.ts';
 import { inspectWorker, probeWorker } from './probe-worker.ts';
 import { rekeyWorker } from './rekey-worker.ts';
 import { releaseWorker } from './release-worker.ts';
@@ -23,26 +23,26 @@ export type Authenticate = (credential: Credential) => Promise<Admin | User>;
 
 /** This manager as a member of its own federations: the same verbs that others reach over HTTP, without dialling. */
 export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
-  const opened = (name: string, as: MemberKey) => openedBy(as, name, keyIdOf(as.key), workers);
+  const opened = (name: string, as: MemberKey) => findWorkerByKey(as, name, keyIdOf(as.key), workers);
   const keyOf = async (name: string, as: MemberKey) => {
     const { keyId, isAnother } = await opened(name, as);
     if (!isAnother) return keyId;
     throw new PeerError('refused', `"${name}" has another key by now`);
   };
   return {
-    probe: (name, as) => told(async () => probeWorker(await authenticate(as), name, workers)),
-    create: (order, as) => told(async () => createWorker(await authenticate(as), order, workers)),
+    probe: (name, as) => withPeerErrors(async () => probeWorker(await authenticate(as), name, workers)),
+    create: (order, as) => withPeerErrors(async () => createWorker(await authenticate(as), order, workers)),
     adopt: (order, version, as) =>
-      told(async () => adoptWorker(await authenticate(as), order, version as Version, workers)),
-    rekey: (order, as) => told(async () => rekeyWorker(await authenticate(as), order, workers)),
-    inspect: (name, as) => told(async () => inspectWorker(name, await keyOf(name, as), workers)),
+      withPeerErrors(async () => adoptWorker(await authenticate(as), order, version as Version, workers)),
+    rekey: (order, as) => withPeerErrors(async () => rekeyWorker(await authenticate(as), order, workers)),
+    inspect: (name, as) => withPeerErrors(async () => inspectWorker(name, await keyOf(name, as), workers)),
     update: (order, as) =>
-      told(async () => {
-        const change = { ...order, definition: documentOf(order.body) };
+      withPeerErrors(async () => {
+        const change = { ...order, definition: parseOrderBody(order.body) };
         await updateWorker(order.name, change, await keyOf(order.name, as), workers);
       }),
     remove: (name, how, as) =>
-      told(async () => {
+      withPeerErrors(async () => {
         await releaseWorker(name, how, (await opened(name, as)).keyId, workers);
         return (await hasWorkerOf(name, as.uid, workers)) ? 'held' : 'ended';
       }),
@@ -65,7 +65,7 @@ const CODES: Readonly<Record<string, PeerErrorCode>> = {
   'issuer-unavailable': 'unreachable',
 };
 
-async function told<T>(call: () => Promise<T>): Promise<T> {
+async function withPeerErrors<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  bury,
-  close,
-  forgetName,
-  isBuried,
+  closeTombstone,
+  expireTombstones,
+  forgetEndedWorker,
   openTombstones,
-  remember,
-  sweepTombstones,
-  tombstoneOf,
+  readTombstone,
+  rememberEndedWorker,
+  wasEnded,
+  writeTombstone,
 } from './tombstones.ts';
 import { openScene } from './workers.fixture.ts';
 
@@ -18,28 +18,28 @@ const undone = { service: 'demo', reason: 'ended-by-coordinator', ending: 'undo'
 
 test('a mark stays for seven days, and is then forgotten', async () => {
   await using scene = openScene();
-  await bury(KEY, undone, scene.catalog);
-  await close(KEY, scene.catalog);
-  await remember('uid', 'demo', scene.catalog);
+  await writeTombstone(KEY, undone, scene.catalog);
+  await closeTombstone(KEY, scene.catalog);
+  await rememberEndedWorker('uid', 'demo', scene.catalog);
   scene.clock.now += 7 * DAY - 1;
-  assert.equal(await sweepTombstones(scene.catalog), 0);
-  assert.ok(await tombstoneOf(KEY, scene.catalog));
-  assert.ok(await isBuried('uid', 'demo', scene.catalog));
+  assert.equal(await expireTombstones(scene.catalog), 0);
+  assert.ok(await readTombstone(KEY, scene.catalog));
+  assert.ok(await wasEnded('uid', 'demo', scene.catalog));
   scene.clock.now += 1;
-  assert.equal(await sweepTombstones(scene.catalog), 2);
-  assert.equal(await tombstoneOf(KEY, scene.catalog), undefined);
-  assert.equal(await isBuried('uid', 'demo', scene.catalog), false);
+  assert.equal(await expireTombstones(scene.catalog), 2);
+  assert.equal(await readTombstone(KEY, scene.catalog), undefined);
+  assert.equal(await wasEnded('uid', 'demo', scene.catalog), false);
 });
 
 test('one whose work is not finished stays however old it is, and says what is to be done', async () => {
   await using scene = openScene();
-  await bury(KEY, undone, scene.catalog);
+  await writeTombstone(KEY, undone, scene.catalog);
   scene.clock.now += 8 * DAY;
-  assert.equal(await sweepTombstones(scene.catalog), 0);
+  assert.equal(await expireTombstones(scene.catalog), 0);
   const open = await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog));
   assert.deepEqual(open, [{ keyId: KEY, service: 'demo', ending: 'undo' }]);
   assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now - 9 * DAY, scene.catalog)), []);
-  await close(KEY, scene.catalog);
+  await closeTombstone(KEY, scene.catalog);
   assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog)), []);
 });
 
@@ -48,35 +48,35 @@ test('of keys that opened nothing marks stay for an hour, and there are not more
   const stray = { ...undone, stray: true };
   const leave = async (first: number, count: number) => {
     const keys = Array.from({ length: count }, (_, index) => (first + index).toString(16).padStart(64, '0'));
-    await Promise.all(keys.map((key) => bury(key, stray, scene.catalog)));
-    await Promise.all(keys.map((key) => close(key, scene.catalog)));
+    await Promise.all(keys.map((key) => writeTombstone(key, stray, scene.catalog)));
+    await Promise.all(keys.map((key) => closeTombstone(key, scene.catalog)));
   };
   await leave(0, 1_000);
   await assert.rejects(leave(1_000, 1), { code: 'contended' });
   await leave(7, 1);
-  assert.ok(await tombstoneOf('0'.repeat(64), scene.catalog), 'the first is not given up for others');
-  await bury(KEY, undone, scene.catalog);
-  await close(KEY, scene.catalog);
+  assert.ok(await readTombstone('0'.repeat(64), scene.catalog), 'the first is not given up for others');
+  await writeTombstone(KEY, undone, scene.catalog);
+  await closeTombstone(KEY, scene.catalog);
   scene.clock.now += DAY / 24;
-  assert.equal(await sweepTombstones(scene.catalog), 1_000);
+  assert.equal(await expireTombstones(scene.catalog), 1_000);
   await leave(1_000, 1);
-  assert.ok(await tombstoneOf(KEY, scene.catalog), 'one of a key that opened something stays');
+  assert.ok(await readTombstone(KEY, scene.catalog), 'one of a key that opened something stays');
 });
 
 test('ended again, it is one mark, with the reason and the end that it had', async () => {
   await using scene = openScene();
-  await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);
-  const first = await tombstoneOf(KEY, scene.catalog);
+  await writeTombstone(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);
+  const first = await readTombstone(KEY, scene.catalog);
   scene.clock.now += DAY;
-  await Promise.all([1, 2, 3].map(() => bury(KEY, undone, scene.catalog)));
-  const { reason, until } = (await tombstoneOf(KEY, scene.catalog)) ?? {};
+  await Promise.all([1, 2, 3].map(() => writeTombstone(KEY, undone, scene.catalog)));
+  const { reason, until } = (await readTombstone(KEY, scene.catalog)) ?? {};
   assert.deepEqual({ reason, until }, { reason: 'removed-by-owner', until: first?.until });
 });
 
 test('a name that is a worker’s again is no longer one that has ended', async () => {
   await using scene = openScene();
-  await remember('uid', 'demo', scene.catalog);
-  await forgetName('uid', 'demo', scene.catalog);
-  await forgetName('uid', 'demo', scene.catalog);
-  assert.equal(await isBuried('uid', 'demo', scene.catalog), false);
+  await rememberEndedWorker('uid', 'demo', scene.catalog);
+  await forgetEndedWorker('uid', 'demo', scene.catalog);
+  await forgetEndedWorker('uid', 'demo', scene.catalog);
+  assert.equal(await wasEnded('uid', 'demo', scene.catalog), false);
 });

@@ -1,10 +1,10 @@
 import { type FederationOrigin, ownedBy, type Service } from '../../model/service/index.ts';
 import { isRace, StoreError } from '../../ports/index.ts';
-import { admit, loadSecrets, ownerOfSecrets, ServicesError } from '../../services/index.ts';
-import { swapSecrets } from './before.ts';
-import { readWorker } from './create-worker.ts';
-import { refuseEnded } from './tombstones.ts';
-import { isWorkerOf, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
+import { admit, loadSecrets, ServicesError, toSecretsOwner } from '../../services/index.ts';
+import { parseWorker } from './create-worker.ts';
+import { swapSecrets } from './original-service.ts';
+import { rejectEnded } from './tombstones.ts';
+import { isWorkerWithKey, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /** What a worker shall become. */
 export interface WorkerChange {
@@ -20,13 +20,13 @@ export interface WorkerChange {
  * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
  */
 export async function updateWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
-  const read = readWorker(change.definition, name);
+  const read = parseWorker(change.definition, name);
   // A change is two writes: many at once would keep overtaking each other between the two.
-  const turns = turnsOf(workers);
+  const turns = updatesInProgress(workers);
   const before = turns.get(name);
   const mine = (async () => {
     await before?.catch(() => undefined);
-    await changeInTurn(name, change, read, keyId, workers);
+    await applyUpdate(name, change, read, keyId, workers);
   })();
   turns.set(name, mine);
   try {
@@ -37,35 +37,39 @@ export async function updateWorker(name: string, change: WorkerChange, keyId: st
 }
 
 /** Changes under way in each manager, by worker. They only save work: what is right is decided by versions. */
-const underWay = new WeakMap<Workers, Map<string, Promise<void>>>();
+const inProgress = new WeakMap<Workers, Map<string, Promise<void>>>();
 
-function turnsOf(workers: Workers): Map<string, Promise<void>> {
-  const turns = underWay.get(workers) ?? new Map<string, Promise<void>>();
-  underWay.set(workers, turns);
+function updatesInProgress(workers: Workers): Map<string, Promise<void>> {
+  const turns = inProgress.get(workers) ?? new Map<string, Promise<void>>();
+  inProgress.set(workers, turns);
   return turns;
 }
 
-async function changeInTurn(
+async function applyUpdate(
   name: string,
   change: WorkerChange,
-  read: ReturnType<typeof readWorker>,
+  read: ReturnType<typeof parseWorker>,
   keyId: string,
   workers: Workers,
 ): Promise<void> {
   const { catalog } = workers;
   for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
-    await refuseEnded(keyId, catalog);
+    await rejectEnded(keyId, catalog);
     const record = await catalog.services.get(name);
-    if (!isWorkerOf(record, keyId)) throw new ServicesError('not-found', `there is no worker "${name}" with this key`);
-    if (has(record, change)) return;
+    if (!isWorkerWithKey(record, keyId))
+      throw new ServicesError('not-found', `there is no worker "${name}" with this key`);
+    if (isUpToDate(record, change)) return;
     const { service } = record;
     const definition = ownedBy({ ...read.definition, vo: service.definition.vo }, service.owner);
-    const stored = { definition: service.definition, secrets: await loadSecrets(ownerOfSecrets(service), catalog) };
+    const stored = { definition: service.definition, secrets: await loadSecrets(toSecretsOwner(service), catalog) };
     const secrets = await admit(definition, read.secrets, stored, catalog, service);
     try {
-      const half = await catalog.services.replace(as({ ...service, definition }, change, UNFINISHED), record.version);
+      const half = await catalog.services.replace(
+        withRevision({ ...service, definition }, change, UNFINISHED),
+        record.version,
+      );
       await swapSecrets(half, secrets, catalog);
-      await catalog.services.replace(as(half.service, change, change.digest), half.version);
+      await catalog.services.replace(withRevision(half.service, change, change.digest), half.version);
       return;
     } catch (error) {
       if (!isRace(error)) throw error;
@@ -75,7 +79,7 @@ async function changeInTurn(
 }
 
 /** Throws `conflict` when it has more than that. */
-function has({ service }: WorkerRecord, { revision, digest }: WorkerChange): boolean {
+function isUpToDate({ service }: WorkerRecord, { revision, digest }: WorkerChange): boolean {
   const { federation } = service;
   if (revision >= federation.revision) return revision === federation.revision && digest === federation.digest;
   throw new StoreError(
@@ -84,7 +88,7 @@ function has({ service }: WorkerRecord, { revision, digest }: WorkerChange): boo
   );
 }
 
-function as(service: Service, { revision, origin }: WorkerChange, digest: string): Service {
+function withRevision(service: Service, { revision, origin }: WorkerChange, digest: string): Service {
   if (service.federation?.role !== 'worker') return service;
   return { ...service, federation: { ...service.federation, revision, digest, ...(origin && { origin }) } };
 }

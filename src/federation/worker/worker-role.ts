@@ -16,7 +16,10 @@ export interface WorkerRecord extends ServiceRecord {
  */
 export const UNFINISHED = '0'.repeat(64);
 
-export function roleOf(order: Omit<WorkerOrder, 'body'>, how: Pick<WorkerRole, 'adopted' | 'digest'>): WorkerRole {
+export function toWorkerRole(
+  order: Omit<WorkerOrder, 'body'>,
+  how: Pick<WorkerRole, 'adopted' | 'digest'>,
+): WorkerRole {
   const { uid, revision, key, origin } = order;
   return { role: 'worker', uid, revision, keyId: keyIdOf(key), origin, ...how };
 }
@@ -26,12 +29,12 @@ export function isWorker(record: ServiceRecord | undefined): record is WorkerRec
 }
 
 /** Is it one of this federation, whichever key it has? */
-export function isWorkerIn(record: ServiceRecord | undefined, uid: string): record is WorkerRecord {
+export function isWorkerInFederation(record: ServiceRecord | undefined, uid: string): record is WorkerRecord {
   return isWorker(record) && record.service.federation.uid === uid;
 }
 
 /** Is it the one that was made with this key? */
-export function isWorkerOf(record: ServiceRecord | undefined, keyId: string): record is WorkerRecord {
+export function isWorkerWithKey(record: ServiceRecord | undefined, keyId: string): record is WorkerRecord {
   return isWorker(record) && record.service.federation.keyId === keyId;
 }
 

@@ -10,7 +10,7 @@ import { RESERVATION_LIFETIME } from '../../ports/index.ts';
 import { openObjectStore } from '../../s3-server/index.ts';
 import { createService, recoverServices, type Services } from '../../services/index.ts';
 import { alice, body } from '../../services/services.fixture.ts';
-import { recoverWorkers } from './settle.ts';
+import { recoverWorkers } from './recover-workers.ts';
 import type { Workers } from './worker-role.ts';
 
 export const NAME = 'demo';

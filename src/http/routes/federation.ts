@@ -2,15 +2,15 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
   authenticateWorker,
-  type Changed,
+  type ChangedFederation,
   changeMembers,
   type Federations,
   forwardChange,
   isWorker,
   Ledgers,
   membersView,
+  parseMembersChange,
   precheckWorker,
-  readIntention,
   recordDeparture,
   toForwardedAnswer,
 } from '../../federation/index.ts';
@@ -165,9 +165,9 @@ function changeAs(
     ifMatch,
   }: { readonly method: Method; readonly body?: unknown; readonly ifMatch?: Version | undefined },
   { federations: { coordination } }: FederationDeps,
-): Promise<Changed> {
+): Promise<ChangedFederation> {
   const credential = credentialOf(request);
-  const intention = readIntention(method, body);
+  const intention = parseMembersChange(method, body);
   const caller = principal.kind === 'service-token' ? { principal } : { principal, ...(credential && { credential }) };
   return changeMembers(caller, nameParam(request), intention, coordination, ifMatch);
 }

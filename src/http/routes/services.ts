@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
   type Caller,
-  type Changed,
+  type ChangedFederation,
   changeFederation,
   createFederation,
   type Federations,
@@ -120,7 +120,7 @@ async function createPlainOrFederated(
   caller: Caller,
   sent: unknown,
   { coordination, workers }: Federations,
-): Promise<Changed> {
+): Promise<ChangedFederation> {
   const body = withoutClusterAccounts(caller.principal, sent);
   if (namesFederation(body) && hasMembers(body)) return createFederation(caller, body, coordination);
   return { record: await createService(caller.principal, body, workers.catalog), pending: [] };
@@ -141,7 +141,7 @@ export async function updatePlainOrFederated(
   sent: unknown,
   ifMatch: Version | undefined,
   federations: Federations,
-): Promise<Changed> {
+): Promise<ChangedFederation> {
   const { coordination, workers } = federations;
   const body = withoutClusterAccounts(caller.principal, sent);
   const { name, federation } = readDefinition(body).definition;
@@ -174,7 +174,7 @@ async function removePlainOrFederated(
 }
 
 /** Where members are missing, what became of each is said, one per line; otherwise the answer is empty, as clients expect. */
-function answerChanged(reply: FastifyReply, { record, pending }: Changed): FastifyReply {
+function answerChanged(reply: FastifyReply, { record, pending }: ChangedFederation): FastifyReply {
   reply.header('etag', etagOf(record.version));
   if (pending.length === 0) return reply.send();
   const reasons = new Map(pending.map(({ member, reason }) => [member, reason]));

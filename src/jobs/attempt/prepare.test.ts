@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { accepted, type JobRecord, type NewJob } from '../../model/job/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from '../jobs.fixture.ts';
 import { MAX_EVENT_VARIABLE, prepareAttempt } from './prepare.ts';
 
@@ -56,7 +56,7 @@ async function prepared(jobs: TestJobs, event: Uint8Array, more: Partial<NewJob>
     'providers/minio.archive/secret_key': new Secret('SK'),
   });
   await jobs.secrets.put('service', `${service.namespace}/demo`, { PASSWORD: new Secret('pw') });
-  assert.ok((await loadSecrets(ownerOfSecrets(service), jobs)).environment['PASSWORD']);
+  assert.ok((await loadSecrets(toSecretsOwner(service), jobs)).environment['PASSWORD']);
   return { service, ...(await prepareAttempt('demo-1', record, service, event, jobs)) };
 }
 

@@ -20,7 +20,7 @@ import {
   serviceLabels,
   splitPath,
 } from '../../model/service/index.ts';
-import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { type JobEvent, readEvent } from '../event.ts';
 import { type AttemptKeys, type Jobs, type PreparedAttempt, serviceDemand, serviceTimeout } from '../jobs.ts';
 import { OWN_STORE, type ReadableFile, readableFile, writableOutputs } from './rights.ts';
@@ -56,7 +56,7 @@ export async function prepareAttempt(
   const event = readEvent(eventBytes);
   const { definition } = service;
   const [secrets, origin] = await Promise.all([
-    loadSecrets(ownerOfSecrets(service), jobs),
+    loadSecrets(toSecretsOwner(service), jobs),
     loadOriginStore(record, jobs.secrets),
   ]);
   const wanted = definition.file_stage_in ? undefined : event.file;

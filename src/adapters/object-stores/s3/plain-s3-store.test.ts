@@ -19,7 +19,7 @@ import {
   storeClient,
 } from '../../../ports/conformance/object-store-under-test.fixture.ts';
 import { openObjectStore } from '../../../s3-server/index.ts';
-import { arrangeStorage } from '../../../services/index.ts';
+import { provisionStorage } from '../../../services/index.ts';
 import { PlainS3Store, type PlainS3StoreOptions } from './plain-s3-store.ts';
 
 /** The embedded server, over HTTP, as a store that the manager knows nothing else about. */
@@ -64,12 +64,12 @@ test('a bucket that somebody has removed behind the back of the manager is gone,
 test('a service that needs keys for its jobs is refused with the reason, and nothing is made', async (t) => {
   const { store } = await scene(t);
   const input = [{ storage_provider: 'minio.default', path: 'needs-keys/in' }];
-  await assert.rejects(arrangeStorage(aService({ name: 'cow', input }, { owner: 'alice' }), store), {
+  await assert.rejects(provisionStorage(aService({ name: 'cow', input }, { owner: 'alice' }), store), {
     code: 'no-job-keys',
     message: /AssumeRole: 403 AccessDenied.*"cow" can have no input or output there/,
   });
   assert.equal(await store.bucket('needs-keys'), undefined);
-  await arrangeStorage(aService({ name: 'dog' }, { owner: 'alice' }), store);
+  await provisionStorage(aService({ name: 'dog' }, { owner: 'alice' }), store);
 });
 
 test('a bucket that could not be finished is taken back', async (t) => {

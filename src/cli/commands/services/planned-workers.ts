@@ -1,4 +1,4 @@
-import { expand } from '../../../federation/index.ts';
+import { expandToWorkers } from '../../../federation/index.ts';
 import { type ClusterStore, encode, readDefinition, ServiceSchema } from '../../../model/service/index.ts';
 import type { ConfigFile } from '../../client/config-file.ts';
 import type { PreparedFile } from './prepare.ts';
@@ -26,7 +26,7 @@ export async function planWorkers({ cluster, body }: PreparedFile, { clusters }:
     const known = definition.clusters?.[cluster_id] ?? clusters.get(cluster_id);
     return known ? [[cluster_id, { endpoint: known.endpoint, ssl_verify: known.ssl_verify }] as const] : [];
   });
-  const workers = expand({
+  const workers = expandToWorkers({
     definition,
     secrets: secrets.environment,
     uid: SET_BY_COORDINATOR,

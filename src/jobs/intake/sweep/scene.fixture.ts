@@ -9,7 +9,7 @@ import type { Service } from '../../../model/service/index.ts';
 import { aService } from '../../../model/service/service.fixture.ts';
 import type { JobStore } from '../../../ports/index.ts';
 import { openObjectStore } from '../../../s3-server/index.ts';
-import { arrangeStorage } from '../../../services/index.ts';
+import { provisionStorage } from '../../../services/index.ts';
 import { EventPump } from '../event-pump.ts';
 import { Sweep } from './sweep.ts';
 import { WatchedPrefixes } from './watched-prefixes.ts';
@@ -82,7 +82,7 @@ export function openScene(directory = makeTemporaryDirectory()) {
     /** With its buckets and subscriptions, as the catalog makes it. */
     async addService(name: string, ...paths: string[]): Promise<Service> {
       const service = describeService(name, paths);
-      await arrangeStorage(service, objects);
+      await provisionStorage(service, objects);
       const reservation = await cluster.services.reserve(name, service.uid);
       if (reservation === 'taken') throw new Error(`${name} is taken`);
       return (await cluster.services.create(reservation, service)).service;
@@ -90,7 +90,7 @@ export function openScene(directory = makeTemporaryDirectory()) {
     /** Gives a service other inputs. */
     async changeService({ uid, definition: { name } }: Service, ...paths: string[]): Promise<void> {
       const service = describeService(name, paths, uid);
-      await arrangeStorage(service, objects);
+      await provisionStorage(service, objects);
       const current = await cluster.services.get(name);
       if (current) await cluster.services.replace(service, current.version);
     },

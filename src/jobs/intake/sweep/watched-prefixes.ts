@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Version } from '../../../lib/version.ts';
 import type { Service } from '../../../model/service/index.ts';
 import { type Journal, type JournalEntry, type StoredObject, StoreError } from '../../../ports/index.ts';
-import { storageClaim } from '../../../services/index.ts';
+import { toStorageClaim } from '../../../services/index.ts';
 
 /** The state of a prefix, with its key and version in the journal. */
 export interface WatchedEntry {
@@ -32,7 +32,7 @@ export class WatchedPrefixes {
   async reconcile(service: Service, now: number, known?: readonly WatchedEntry[]): Promise<WatchedEntry[]> {
     const { uid, definition } = service;
     const wanted = new Map(
-      storageClaim(service).subscriptions.map(({ bucket, prefix }) => [
+      toStorageClaim(service).subscriptions.map(({ bucket, prefix }) => [
         entryKey(uid, bucket, prefix),
         { bucket, prefix },
       ]),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { states } from './change-federation.fixture.ts';
 import { changeMembers } from './change-federation.ts';
 import { createFederation } from './create-federation.ts';
@@ -12,7 +12,7 @@ import { Reconciler } from './reconcile.ts';
 
 describe('two ids of one cluster', () => {
   const named = (clusterId: string, service: string) => ({ cluster_id: clusterId, service_name: service });
-  const add = (...members: object[]) => readIntention('POST', { members });
+  const add = (...members: object[]) => parseMembersChange('POST', { members });
 
   /** `b` and `twin` are the same manager. */
   async function twins(...members: object[]) {
@@ -50,7 +50,7 @@ describe('two ids of one cluster', () => {
     await pass();
     assert.equal(manager.services.get('x'), before);
     assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/x': 'conflict' });
-    await changeMembers(alice, 'demo', readIntention('DELETE', { members: [named('twin', 'x')] }), deps);
+    await changeMembers(alice, 'demo', parseMembersChange('DELETE', { members: [named('twin', 'x')] }), deps);
     assert.equal(manager.services.get('x')?.worker?.keyId, before?.worker?.keyId);
     assert.deepEqual(await states(world), { 'b/x': 'made' });
   });

@@ -4,7 +4,7 @@ import { isRace, type Journal, type JournalEntry } from '../../ports/index.ts';
 import { type Services, ServicesError } from '../../services/index.ts';
 
 /** A worker that is being made or adopted: written down first, so that whoever comes after a crash can settle it. */
-export interface Work {
+export interface WorkerIntent {
   readonly entry: JournalEntry;
   readonly keyId: string;
   readonly service: string;
@@ -18,11 +18,11 @@ export interface Work {
 const PREFIX = 'worker/';
 
 /** `busy`: the same worker is being made already. */
-export async function beginWork(
+export async function beginWorkerIntent(
   keyId: string,
   { name, uid, revision }: Pick<WorkerOrder, 'name' | 'uid' | 'revision'>,
   { journal, now }: Pick<Services, 'journal' | 'now'>,
-): Promise<Work | 'busy'> {
+): Promise<WorkerIntent | 'busy'> {
   const state = { service: name, uid, revision, begun: now() };
   try {
     const entry = await journal.begin(`${PREFIX}${keyId}`, state);
@@ -33,25 +33,25 @@ export async function beginWork(
   }
 }
 
-export async function isBeingMade(keyId: string, { journal }: Pick<Services, 'journal'>): Promise<boolean> {
+export async function hasWorkerIntent(keyId: string, { journal }: Pick<Services, 'journal'>): Promise<boolean> {
   return (await journal.read(`${PREFIX}${keyId}`)) !== undefined;
 }
 
 /** A create takes milliseconds here; whoever asked twice within one is soon told. */
-const LOOK_EVERY = 20;
-const LONGEST = 3_000;
+const POLL_INTERVAL = 20;
+const LONGEST_WAIT = 3_000;
 
 /** Waits until nobody makes the worker of this key. False when nobody did. */
-export async function workIsOver(keyId: string, catalog: Pick<Services, 'journal'>): Promise<boolean> {
-  for (let waited = 0; waited < LONGEST; waited += LOOK_EVERY) {
-    if (!(await isBeingMade(keyId, catalog))) return waited > 0;
-    await pause(LOOK_EVERY);
+export async function waitForWorkerIntent(keyId: string, catalog: Pick<Services, 'journal'>): Promise<boolean> {
+  for (let waited = 0; waited < LONGEST_WAIT; waited += POLL_INTERVAL) {
+    if (!(await hasWorkerIntent(keyId, catalog))) return waited > 0;
+    await pause(POLL_INTERVAL);
   }
   throw new ServicesError('contended', 'this worker is being made already, and that takes long: ask again');
 }
 
 /** If somebody else has taken it over, they do the same thing. */
-export async function endWork({ entry }: Work, journal: Journal): Promise<void> {
+export async function endWorkerIntent({ entry }: WorkerIntent, journal: Journal): Promise<void> {
   try {
     await journal.finish(entry.key, entry.version);
   } catch (error) {
@@ -60,11 +60,11 @@ export async function endWork({ entry }: Work, journal: Journal): Promise<void> 
 }
 
 /** Takes over what was begun before, each once. */
-export async function* takeOverWork(begunBefore: number, journal: Journal): AsyncGenerator<Work> {
+export async function* claimWorkerIntents(begunBefore: number, journal: Journal): AsyncGenerator<WorkerIntent> {
   let page = await journal.list(PREFIX);
   for (;;) {
     for (const entry of page.items) {
-      const state = entry.state as unknown as Omit<Work, 'entry' | 'keyId'>;
+      const state = entry.state as unknown as Omit<WorkerIntent, 'entry' | 'keyId'>;
       if (state.begun >= begunBefore) continue;
       const version = await journal.claim(entry.key, entry.version);
       if (version === 'busy') continue;

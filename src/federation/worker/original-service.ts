@@ -1,25 +1,25 @@
 import { Secret } from '../../lib/secret.ts';
 import type { Definition, DefinitionSecrets, Service } from '../../model/service/index.ts';
 import { isRace, type SecretRecord, type ServiceRecord, StoreError } from '../../ports/index.ts';
-import { forgetSecrets, loadSecrets, ownerOfSecrets, type Services } from '../../services/index.ts';
+import { loadSecrets, removeSecrets, type Services, toSecretsOwner } from '../../services/index.ts';
 
 /** What a service was before it was adopted: enough to make it that again, byte for byte. */
-interface Before {
+interface OriginalService {
   readonly definition: Definition;
   readonly token: Secret;
   readonly secrets: DefinitionSecrets;
 }
 
-const ROOM = 'credentials';
+const SECRET_KIND = 'credentials';
 /** By the key of the adoption and not by the service: what an adoption has left must not be taken for that of the next. */
-const place = (keyId: string) => `before/${keyId}`;
+const originalKey = (keyId: string) => `before/${keyId}`;
 
 type Stores = Pick<Services, 'secrets'>;
 
 /** Sealed whole, like the secrets that are in it. */
-export async function saveBefore(keyId: string, service: Service, { secrets }: Stores): Promise<void> {
-  const { environment, credentials } = await loadSecrets(ownerOfSecrets(service), { secrets });
-  await secrets.put(ROOM, place(keyId), {
+export async function saveOriginal(keyId: string, service: Service, { secrets }: Stores): Promise<void> {
+  const { environment, credentials } = await loadSecrets(toSecretsOwner(service), { secrets });
+  await secrets.put(SECRET_KIND, originalKey(keyId), {
     definition: new Secret(JSON.stringify(service.definition)),
     token: service.token,
     environment: pack(environment),
@@ -27,8 +27,8 @@ export async function saveBefore(keyId: string, service: Service, { secrets }: S
   });
 }
 
-export async function loadBefore(keyId: string, { secrets }: Stores): Promise<Before | undefined> {
-  const record = await secrets.get(ROOM, place(keyId));
+export async function loadOriginal(keyId: string, { secrets }: Stores): Promise<OriginalService | undefined> {
+  const record = await secrets.get(SECRET_KIND, originalKey(keyId));
   if (!record) return undefined;
   const { definition, token, environment, credentials } = record.values;
   if (!definition || !token || !environment || !credentials) {
@@ -42,13 +42,13 @@ export async function loadBefore(keyId: string, { secrets }: Stores): Promise<Be
 }
 
 /** For another key of the same adoption. */
-export async function copyBefore(from: string, to: string, { secrets }: Stores): Promise<void> {
-  const record = await secrets.get(ROOM, place(from));
-  if (record) await secrets.put(ROOM, place(to), record.values);
+export async function copyOriginal(from: string, to: string, { secrets }: Stores): Promise<void> {
+  const record = await secrets.get(SECRET_KIND, originalKey(from));
+  if (record) await secrets.put(SECRET_KIND, originalKey(to), record.values);
 }
 
-export async function forgetBefore(keyId: string, { secrets }: Stores): Promise<void> {
-  await secrets.remove(ROOM, place(keyId));
+export async function deleteOriginal(keyId: string, { secrets }: Stores): Promise<void> {
+  await secrets.remove(SECRET_KIND, originalKey(keyId));
 }
 
 type Bundle = DefinitionSecrets['environment'];
@@ -89,7 +89,7 @@ export async function swapSecrets(
   }
   // It may have been removed just now, secrets first looked for before ours were there.
   const current = await services.get(definition.name);
-  if (current?.service.uid !== uid) await forgetSecrets(ownerOfSecrets(service), catalog);
+  if (current?.service.uid !== uid) await removeSecrets(toSecretsOwner(service), catalog);
 }
 
 const versionOf = (record: SecretRecord | undefined) => record?.version ?? 'absent';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
 import { createFederation } from './create-federation.ts';
@@ -45,7 +45,7 @@ async function scene() {
     service,
     ledger,
     change: (method: 'POST' | 'DELETE', more: object = {}) =>
-      changeMembers(alice, 'demo', readIntention(method, { members: [memberOn('b')], ...more }), deps),
+      changeMembers(alice, 'demo', parseMembersChange(method, { members: [memberOn('b')], ...more }), deps),
     pass: () => new Reconciler(deps).pass(),
     states: async () => (await ledger()).members.map((each) => `${memberId(each)} ${each.state}`),
     there: () => world.managers.get('b')?.services.get('demo-b'),

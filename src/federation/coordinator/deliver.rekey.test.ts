@@ -4,7 +4,7 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import { Secret } from '../../lib/secret.ts';
 import { PeerError } from '../../peers/index.ts';
 import type { Audited } from '../audit.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
 import { createFederation } from './create-federation.ts';
@@ -72,7 +72,7 @@ describe('a PUT by the owner', () => {
 
   test('a change of members gives nobody another key', async () => {
     const { deps, keyThere, first } = await scene();
-    await changeMembers(alice, 'demo', readIntention('PUT', { members: [memberOn('b')] }), deps);
+    await changeMembers(alice, 'demo', parseMembersChange('PUT', { members: [memberOn('b')] }), deps);
     assert.equal(keyThere(), first);
   });
 });

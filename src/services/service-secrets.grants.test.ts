@@ -6,7 +6,7 @@ import { Secret } from '../lib/secret.ts';
 import { GRANT_SLOT, present, REFRESH_TOKEN_SLOT } from '../model/service/index.ts';
 import { listAllPages, StoreError } from '../ports/index.ts';
 import { createService } from './create.ts';
-import { beginIntent, leftoversOf } from './intent.ts';
+import { beginIntent, toLeftovers } from './intent.ts';
 import { recoverServices } from './recover.ts';
 import { removeService } from './remove.ts';
 import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts';
@@ -139,7 +139,7 @@ describeCatalog('the refresh token of a service', (open) => {
   test('of a service that was never finished is forgotten after a crash', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body(), catalog);
-    const unfinished = { ...leftoversOf(service), uid: 'unfinished', name: 'unfinished' };
+    const unfinished = { ...toLeftovers(service), uid: 'unfinished', name: 'unfinished' };
     await beginIntent('create', unfinished, catalog.journal, Date.now());
     await attachGrant(new Secret('rt'), alice, 'unfinished', catalog);
     assert.notDeepEqual(await inVault(catalog), []);
@@ -150,7 +150,7 @@ describeCatalog('the refresh token of a service', (open) => {
   test('of a removal that was interrupted is forgotten too', async () => {
     await using catalog = open();
     const { service, version } = await createService(alice, federated('rt'), catalog);
-    await beginIntent('remove', leftoversOf(service), catalog.journal, Date.now());
+    await beginIntent('remove', toLeftovers(service), catalog.journal, Date.now());
     await catalog.services.remove('demo', version);
     assert.equal(await recoverServices(Date.now() + 60_000, catalog), 1);
     assert.deepEqual(await inVault(catalog), []);

@@ -4,8 +4,8 @@ import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { StoreError } from '../../ports/index.ts';
 import { alice } from '../../services/services.fixture.ts';
 import { createWorker } from './create-worker.ts';
+import { recoverWorkers } from './recover-workers.ts';
 import { releaseWorker } from './release-worker.ts';
-import { recoverWorkers } from './settle.ts';
 import { openScene, order, WORKER } from './workers.fixture.ts';
 
 const orderOf = (name: string) => order({ name, member: `b/${name}` }, { ...WORKER, name });

@@ -5,7 +5,7 @@ import { Secret } from '../../lib/secret.ts';
 import { updateService } from '../../services/index.ts';
 import { removeService } from '../../services/remove.ts';
 import { alice } from '../../services/services.fixture.ts';
-import { swapSecrets } from './before.ts';
+import { swapSecrets } from './original-service.ts';
 import { NAME, OWN, openScene } from './workers.fixture.ts';
 
 const MINE = { environment: { PASSWORD: new Secret('mine') }, credentials: { slot: new Secret('mine too') } };

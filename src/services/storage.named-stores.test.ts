@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openNamedStore } from '../adapters/object-stores/s3/named-stores.fixture.ts';
 import { createService } from './create.ts';
-import { beginIntent, leftoversOf } from './intent.ts';
+import { beginIntent, toLeftovers } from './intent.ts';
 import { recoverServices } from './recover.ts';
 import { alice, body, describeCatalog } from './services.fixture.ts';
 
@@ -16,10 +16,10 @@ describeCatalog('buckets of named stores', (open) => {
     const { server, stores } = await openNamedStore(t);
     const catalog = { ...given, providers: stores };
     const { service } = await createService(alice, writing('finished'), catalog);
-    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
+    await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
 
     const cut = await createService(alice, writing('cut-off'), catalog);
-    await beginIntent('create', leftoversOf(cut.service), catalog.journal, Date.now());
+    await beginIntent('create', toLeftovers(cut.service), catalog.journal, Date.now());
     await given.services.remove('cut-off', cut.version);
     assert.ok(server.describeBucket('cut-off-results'));
 
@@ -31,7 +31,7 @@ describeCatalog('buckets of named stores', (open) => {
   test('recover: an intent of an earlier version, which knew no named stores, is settled', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body(), catalog);
-    const { remote: _, subscriptions, ...known } = leftoversOf(service);
+    const { remote: _, subscriptions, ...known } = toLeftovers(service);
     await catalog.journal.begin('service/remove/old', {
       ...known,
       subscriptions: [...subscriptions],

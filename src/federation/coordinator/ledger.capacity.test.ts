@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { FederationError, PeerError } from '../../peers/index.ts';
-import { readIntention } from '../members.ts';
+import { parseMembersChange } from '../members.ts';
 import { changeFederation, changeMembers } from './change-federation.ts';
 import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
@@ -74,7 +74,7 @@ test('members for which there is no room beside those that are still to be ended
   );
   assert.equal(scene.service()?.federation?.revision, before);
   assert.equal(scene.workers(3), 0);
-  const all = readIntention('DELETE', { members: hundred(1).map(memberOn) });
+  const all = parseMembersChange('DELETE', { members: hundred(1).map(memberOn) });
   await changeMembers(alice, 'demo', all, scene.deps);
   assert.equal(scene.service()?.definition.federation?.members, undefined, 'who only removes members is not refused');
 });

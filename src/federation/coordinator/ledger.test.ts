@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
-import { isOvertaken, type Ledger, type LedgerMember, Ledgers, packLedger, unpackLedger } from './ledger.ts';
+import { isWriteConflict, type Ledger, type LedgerMember, Ledgers, packLedger, unpackLedger } from './ledger.ts';
 
 const hex = fc.stringMatching(/^[0-9a-f]{64}$/);
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
@@ -121,7 +121,7 @@ describe('the ledgers in a real journal', () => {
     using(async (store) => {
       const begun = await store.begin(ledger);
       await store.advance(begun, { ...ledger, phase: 'active' });
-      await assert.rejects(store.advance(begun, { ...ledger, phase: 'ending' }), isOvertaken);
+      await assert.rejects(store.advance(begun, { ...ledger, phase: 'ending' }), isWriteConflict);
       assert.equal((await store.read('u1'))?.ledger.phase, 'active');
     }));
 
