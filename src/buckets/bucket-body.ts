@@ -1,10 +1,10 @@
 import { bucketProblem, folderProblem, splitPath, trimPath } from '../model/service/index.ts';
 import { StorageError, type Visibility } from '../ports/index.ts';
 
-/** What a request says about a bucket. */
+/** The fields of a create or update request. */
 export interface BucketBody {
   readonly name: string;
-  /** `bucket/folder`: the folder is made too (R32). */
+  /** For `bucket/folder`, the folder is created too (R32). */
   readonly folder: string;
   readonly visibility: Visibility;
   readonly allowedUsers: readonly string[];
@@ -13,7 +13,7 @@ export interface BucketBody {
 const VISIBILITIES = ['private', 'restricted', 'public'];
 
 /**
- * Reads the body of a create or a change. Keys in any letter case; what it does not know is ignored
+ * Parses the body of a create or an update. Keys are case-insensitive, and unknown keys are ignored
  * (docs/go-manager.md#http).
  */
 export function readBucketBody(body: unknown): BucketBody {
@@ -25,7 +25,7 @@ export function readBucketBody(body: unknown): BucketBody {
   if (problem) throw invalid(`bucket_name: ${problem}`);
 
   const visibility = bodyText(given, 'visibility') || 'private';
-  // Anything else would have opened the bucket to everybody (S11).
+  // The Go manager makes a bucket with any other value public (S11).
   if (!VISIBILITIES.includes(visibility)) {
     throw invalid(`visibility: "${visibility}" is not one of ${VISIBILITIES.join(', ')}`);
   }

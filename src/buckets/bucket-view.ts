@@ -1,7 +1,10 @@
 import { CLUSTER_ADMIN, formatQuantity } from '../model/service/index.ts';
 import type { Bucket, StoredObject } from '../ports/index.ts';
 
-/** A bucket as the API shows it: keys in this order, since suites match raw text (docs/go-manager.md#buckets). */
+/**
+ * A bucket in answers of the API. The order of keys is fixed, because test suites match raw text
+ * (docs/go-manager.md#buckets).
+ */
 export function bucketView(
   bucket: Bucket,
   managerName: string,

@@ -11,7 +11,7 @@ import {
 } from '../ports/index.ts';
 import { readBucketBody } from './bucket-body.ts';
 
-/** Who creates it owns it. An administrator's bucket is the manager's, by name. */
+/** Creates a bucket that the caller owns. For a bucket of the administrator, the owner name is that of the manager. */
 export async function createBucket(
   principal: Admin | User,
   body: unknown,
@@ -33,7 +33,7 @@ export async function createBucket(
   if (folder !== '') await store.ensureFolder(name, folder);
 }
 
-/** All that the principal reaches, by name. */
+/** All buckets that the caller may use, by name. */
 export async function listBuckets(principal: Admin | User, store: ObjectStore): Promise<Bucket[]> {
   const query = principal.kind === 'admin' ? {} : { visibleTo: principal.uid };
   const found = await Array.fromAsync(everyBucket(store, query));
@@ -41,8 +41,8 @@ export async function listBuckets(principal: Admin | User, store: ObjectStore): 
 }
 
 /**
- * The bucket, if the principal may do that to it. To users an unknown bucket and one they may not see are the same
- * 403, as in the Go manager (docs/go-manager.md#buckets); a name can be found out anyway, by trying to create it.
+ * Finds a bucket for an action. Users get the same 403 for an unknown bucket and for one without access, as from the Go
+ * manager (docs/go-manager.md#buckets). Whether a name is taken is no secret: a create reveals it.
  */
 export async function findBucket(
   principal: Admin | User,
@@ -53,15 +53,12 @@ export async function findBucket(
   const bucket = await store.bucket(name);
   if (!bucket && principal.kind === 'admin') throw bucketNotFound(name);
   if (!bucket || !mayBucket(principal, action, bucket)) {
-    throw new StorageError(
-      'bucket-refused',
-      `you may not do that with a bucket "${name}": it is not yours, or not there`,
-    );
+    throw new StorageError('bucket-refused', `bucket "${name}" not found, or you have no access to it`);
   }
   return bucket;
 }
 
-/** A page of the objects of a bucket that the principal may use. */
+/** A page of the objects of a bucket. */
 export async function listObjects(
   bucket: Bucket,
   page: string | undefined,
@@ -106,8 +103,8 @@ export type BucketAction =
   | 'manage';
 
 /**
- * May somebody do that to a bucket? Everything an owner may; whoever it is shared with uses it and no more: nobody
- * takes over a public bucket (S8) or looks into a private one (S7).
+ * Whether the caller may do this to a bucket. The owner may do everything. Users with whom it is shared may only use it: no
+ * one can take over a public bucket (S8) or read a private one (S7).
  */
 export function mayBucket(
   principal: Admin | User,
@@ -122,7 +119,7 @@ export function mayBucket(
   );
 }
 
-/** All pages of a query, one bucket after the other. */
+/** The buckets of all pages of a query. */
 export async function* everyBucket(store: ObjectStore, query: Omit<BucketQuery, 'cursor'>): AsyncGenerator<Bucket> {
   let page = await store.buckets(query);
   yield* page.items;

@@ -7,19 +7,19 @@ export interface Counted {
 }
 
 export interface StoreCountOptions {
-  /** Milliseconds for which a count is good. 0: the store is asked each time. */
+  /** Milliseconds for which a count is fresh. With 0 the store is counted each time. */
   readonly goodMs: number;
-  /** By a clock that never goes back. */
+  /** A monotonic clock. */
   readonly elapsed?: () => number;
 }
 
-/** How much older than good a count may be for those who get it while the next one is made. */
+/** Up to this multiple of `goodMs`, callers get the last count while the next one runs. */
 const OLDER = 2;
 
 /**
- * How many buckets and objects there are. A store on its own takes several requests for each bucket, and whoever shows the
- * status asks for it all the time: so the store is counted at most once in a while, beside those who ask. Only who asks after
- * a longer pause, or after a change that was made here, waits for a count.
+ * Caches the number of buckets and objects. Counting an external store takes several requests per bucket, and dashboards
+ * poll the status, so the store is counted in the background and only when the last count is stale. A caller waits for a
+ * count only after a longer pause, or after a change on this manager.
  */
 export class StoreCount {
   readonly #objects: ObjectStore;
@@ -27,7 +27,7 @@ export class StoreCount {
   readonly #elapsed: () => number;
   #last: (Counted & { readonly at: number }) | undefined;
   #counting: Promise<Counted> | undefined;
-  /** Grows with each change: what was counted before it does not count. */
+  /** Grows with each change: a count that began before the change is discarded. */
   #changes = 0;
 
   constructor(objects: ObjectStore, { goodMs, elapsed = () => performance.now() }: StoreCountOptions) {
@@ -36,19 +36,19 @@ export class StoreCount {
     this.#elapsed = elapsed;
   }
 
-  /** Never older than twice as long as a count is good. */
+  /** Returns a count that is at most twice as old as `goodMs`. */
   async read(): Promise<Counted> {
     const last = this.#last;
     const age = last ? this.#elapsed() - last.at : Number.POSITIVE_INFINITY;
     if (last && age < this.#goodMs) return last;
     const counting = this.#count();
     if (!last || age >= this.#goodMs * OLDER) return counting;
-    // Whoever comes when this one is too old hears why there is no other.
+    // A caller that comes when the last count is too old gets the error.
     counting.catch(() => undefined);
     return last;
   }
 
-  /** Buckets were made or removed here: whoever asks next is told of it. */
+  /** Called after buckets were created or removed here: the next `read` counts again. */
   changed(): void {
     this.#changes++;
     this.#last = undefined;

@@ -2,27 +2,27 @@ import { randomBytes } from 'node:crypto';
 import { Secret } from '../lib/secret.ts';
 import { type ObjectStore, type SecretStore, StorageError, StoreError, type StoreKeys } from '../ports/index.ts';
 
-/** Where the keys of users are kept, and the store that must know them. */
+/** Where the keys of users are stored, and the object store that must accept them. */
 export interface UserKeysDeps {
   readonly secrets: SecretStore;
-  /** Absent where this manager does not arrange the store. */
+  /** Absent if this manager does not manage an object store. */
   readonly objects?: ObjectStore | undefined;
 }
 
-/** Where users can have none: so that nobody takes anything for keys. */
+/** Empty keys, for stores in which users cannot have keys. */
 const NO_KEYS: StoreKeys = { accessKey: new Secret(''), secretKey: new Secret('') };
 
 /**
- * The keys of a user, made when first asked for. The access key is the uid, as clients expect
- * (docs/go-manager.md#in-minio). The store is told each time, so that one that missed them, because a manager died in
- * between, learns of them (R11).
+ * The keys of a user, created on first use. The access key is the uid, as clients expect (docs/go-manager.md#in-minio). The
+ * keys are sent to the store each time, so that a store that missed them, because a manager stopped in between, gets them
+ * (R11).
  */
 export async function ensureUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
   if (deps.objects?.noUserKeys !== undefined) return NO_KEYS;
   return tellStore(uid, await keptKeys(uid, deps.secrets), deps);
 }
 
-/** New keys; the old ones stop working. */
+/** Creates new keys and invalidates the old ones. */
 export async function rotateUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
   const { noUserKeys } = deps.objects ?? {};
   if (noUserKeys !== undefined) throw new StorageError('no-user-keys', noUserKeys);
@@ -32,8 +32,8 @@ export async function rotateUserKeys(uid: string, deps: UserKeysDeps): Promise<S
 }
 
 /**
- * Whoever tells the store looks afterwards whether these are still the keys: another manager may have rotated them, and have told the
- * store first. So the last word that the store hears is the one that is kept.
+ * Sends the keys to the store, then checks that they are still the stored keys: another manager may have rotated them and
+ * sent its own first. So the store ends up with the keys that are stored.
  */
 async function tellStore(uid: string, keys: StoreKeys, { secrets, objects }: UserKeysDeps): Promise<StoreKeys> {
   if (!objects) return keys;

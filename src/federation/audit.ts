@@ -1,17 +1,17 @@
-/** What was done to a federation without its members being changed by anybody's request. */
+/** A change of a federation that no user request explains. */
 export interface Audited {
   /**
-   * `restored`: members knew more than this coordinator, which went past them. `rekeyed`: a member has another key.
-   * `taken-over`: the owner of a worker made it a service of its own.
+   * `restored`: members had a later revision than this coordinator, which then skipped past it. `rekeyed`: a member got
+   * another key. `taken-over`: the owner of a worker made it a plain service.
    */
   readonly what: 'restored' | 'rekeyed' | 'taken-over';
   readonly service: string;
-  /** Names the federation. */
+  /** The uid of the federation. */
   readonly uid: string;
   /** `<cluster id>/<service>`. */
   readonly member?: string;
   readonly revision?: number;
-  /** Who did it; absent when it was the manager. */
+  /** The user; absent if the manager did it. */
   readonly by?: string;
 }
 

@@ -11,9 +11,9 @@ import {
 import { FederationError } from '../peers/index.ts';
 import { memberKey, repeatedMembers } from './topology.ts';
 
-/** What a request to the replicas resource means, whichever way its client says it. */
+/** A request to the replicas resource, independent of the spelling that the client uses. */
 export type MembersChange = MembersVerb & {
-  /** These are merged with what the definition has. */
+  /** Merged with the clusters of the definition. */
   readonly clusters?: Record<string, DefinedCluster>;
   readonly storageProviders?: StorageProviders;
 };
@@ -25,12 +25,12 @@ type MembersVerb =
       readonly verb: 'remove';
       readonly members: readonly Replica[] | 'all';
       readonly end: 'undo' | 'detach';
-      /** At once, whatever work they have. */
+      /** End members at once, even if they have jobs. */
       readonly force: boolean;
     };
 
 const { federation, clusters, storage_providers } = ServiceSchema.properties;
-// An empty list is not the same as none here, and neither is `false`.
+// An empty list differs from no list here, and `false` from no value.
 const members = Type.Optional(
   Type.Array(federation.properties.members.items, { keepZero: true, maxItems: MAX_MEMBERS }),
 );
@@ -55,8 +55,8 @@ interface Body {
 }
 
 /**
- * Reads a body of the replicas resource (docs/federation.md#members): the key `members` or `replicas`, or a bare list;
- * a PUT with the old and the new members, or with one list of them; a DELETE of some, or of all.
+ * Reads a body of the replicas resource (docs/federation.md#members): the key `members` or `replicas`, or a bare list; a PUT
+ * with the old and the new members, or with one list of them; a DELETE of some, or of all.
  */
 export function parseMembersChange(method: 'POST' | 'PUT' | 'DELETE', body: unknown): MembersChange {
   const problems: Problem[] = [];
@@ -106,7 +106,7 @@ function toMembersVerb(
 
 const isBlank = ({ cluster_id, service_name, url }: Replica) => cluster_id === '' && service_name === '' && url === '';
 
-/** Two lists of one length say what becomes of what; otherwise a member is changed by the entry that names it. */
+/** Two lists of equal length are paired by position; otherwise an entry changes the member that it names. */
 function pairChanges(
   named: readonly Replica[] | undefined,
   update: readonly Replica[] | undefined,
@@ -126,17 +126,17 @@ function pairChanges(
   return update.map((to) => ({ from: to, to }));
 }
 
-/** Members that have to be there for what is intended: those to be changed or removed by their names. */
+/** The members that the change names, and that must exist: those to change or remove. */
 export function listNamedMembers(intention: MembersChange): readonly Replica[] {
   if (intention.verb === 'change') return intention.changes.map(({ from }) => from);
   return intention.verb === 'remove' && intention.members !== 'all' ? intention.members : [];
 }
 
-/** How people call a member. */
+/** The name of a member in messages to users. */
 export const memberName = ({ type, url, cluster_id, service_name }: Replica): string =>
   type === 'endpoint' ? url : `${cluster_id}/${service_name}`;
 
-/** The members that follow from an intention. */
+/** The members after the change. */
 export function applyMembersChange(intention: MembersChange, current: readonly Replica[]): Replica[] {
   switch (intention.verb) {
     case 'add': {
@@ -153,7 +153,7 @@ export function applyMembersChange(intention: MembersChange, current: readonly R
   }
 }
 
-/** Those entries whose member the others do not name. */
+/** The entries of `list` whose member is not in `others`. */
 export function withoutMembers(list: readonly Replica[], others: readonly Replica[]): Replica[] {
   const named = new Set(others.map(memberKey));
   return list.filter((member) => !named.has(memberKey(member)));

@@ -2,7 +2,7 @@ import { FederationError, type SignatureProblem } from '../peers/index.ts';
 
 const refuse = (why: string) => () => new FederationError('bad-signature', why);
 
-/** What is said to who signed a request that is not believed, whichever side it speaks to. */
+/** The errors for signatures that are rejected, at the coordinator and at the worker. */
 export const signatureErrors: Readonly<Record<SignatureProblem | 'repeated', () => FederationError>> = {
   unreadable: refuse('the header X-Oscar-Member is not readable: send uid;member;time;nonce;signature'),
   unknown: refuse('the signature is of nobody that this manager knows'),

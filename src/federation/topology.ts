@@ -12,22 +12,22 @@ import {
   type StorageProviders,
 } from '../model/service/index.ts';
 
-/** What one definition becomes on several clusters (docs/federation.md#a-definition). */
+/** A definition to be deployed on several clusters (docs/federation.md#a-definition). */
 export interface FederatedDefinition {
-  /** Of the coordinator, in canonical form. */
+  /** The coordinator's definition, in canonical form. */
   readonly definition: Definition;
-  /** Values of `environment.secrets`. The refresh token is not among them: it has one holder. */
+  /** Values of `environment.secrets`, without the refresh token: only the coordinator holds it. */
   readonly secrets: Readonly<Record<string, Secret>>;
-  /** Names this federation, and grows with every change of it. */
+  /** Identifies this federation. */
   readonly uid: string;
   readonly revision: number;
-  /** The coordinator's cluster, as others reach it and its store. */
+  /** The coordinator's cluster, with the addresses at which members reach it and its store. */
   readonly origin: { readonly clusterId: string; readonly endpoint: string; readonly store: ClusterStore };
-  /** Where the clusters of the members are. */
+  /** The addresses of the members' clusters. */
   readonly clusters: ReadonlyMap<string, Pick<DefinedCluster, 'endpoint' | 'ssl_verify'>>;
 }
 
-/** A service that the coordinator makes on another cluster. */
+/** The service that the coordinator creates on another cluster. */
 export interface WorkerDefinition {
   readonly member: Replica;
   /** The definition as it is sent, without the values of secrets. */
@@ -35,7 +35,7 @@ export interface WorkerDefinition {
   readonly secrets: Readonly<Record<string, Secret>>;
 }
 
-/** The service of each member. Members of type `endpoint` are any URL: nothing is deployed there (F18). */
+/** The worker of each member. A member of type `endpoint` is just a URL; nothing is deployed there (F18). */
 export function expandToWorkers(federated: FederatedDefinition): WorkerDefinition[] {
   const members = federated.definition.federation?.members ?? [];
   return members.filter(isDeployed).map((member) => ({
@@ -45,14 +45,17 @@ export function expandToWorkers(federated: FederatedDefinition): WorkerDefinitio
   }));
 }
 
-/** The body of the request that makes or changes a worker. Here the secrets come in, for the way over TLS (F20). */
+/**
+ * The body of the request that creates or updates a worker. It contains the values of secrets, which TLS protects on the way
+ * (F20).
+ */
 export function serializeWorker({ document, secrets }: WorkerDefinition): string {
   const values = Object.fromEntries(Object.entries(secrets).map(([name, secret]) => [name, secret.reveal()]));
   const { environment } = document;
   return JSON.stringify(encode(ServiceSchema, { ...document, environment: { ...environment, secrets: values } }));
 }
 
-/** Says whether a worker is what it should be, without sending it: the revision does not count. */
+/** A digest to compare a worker with its definition without sending the definition. It does not cover the revision. */
 export function definitionDigest(worker: WorkerDefinition): string {
   const { [REVISION]: _, ...annotations } = worker.document.annotations;
   return createHash('sha256')
@@ -87,7 +90,7 @@ function workerDocument(federated: FederatedDefinition, member: Replica): Servic
       [`${PREFIX}federation-uid`]: uid,
       [REVISION]: String(revision),
     },
-    // The manager there says what these are.
+    // The manager of the member sets these.
     token: '',
     owner: '',
     bucket_list: [],
@@ -95,7 +98,7 @@ function workerDocument(federated: FederatedDefinition, member: Replica): Servic
   };
 }
 
-/** In a mesh every service lists all others, the coordinator first; in a star a worker knows of nobody. */
+/** In a mesh every service lists all others, the coordinator first; in a star a worker lists none. */
 function workerFederation({ definition, origin }: FederatedDefinition, self: Replica): Federation {
   const { members = [], ...federation } = definition.federation ?? { group_id: definition.name, topology: 'none' };
   if (federation.topology.toLowerCase() !== 'mesh') return { ...federation, members: [] };
@@ -110,7 +113,7 @@ function workerFederation({ definition, origin }: FederatedDefinition, self: Rep
   };
   const own = memberKey(self);
   const others = members.filter((member) => memberKey(member) !== own);
-  // Headers may hold secrets of the coordinator's user; they are for requests that the coordinator makes.
+  // Headers may contain secrets of the coordinator's user. Only the coordinator's own requests use them.
   return { ...federation, members: [coordinator, ...others.map((member) => ({ ...member, headers: {} }))] };
 }
 
@@ -119,7 +122,7 @@ function knownClusters({ origin, clusters }: FederatedDefinition): Record<string
   return Object.fromEntries(known.map(([id, cluster]) => [id, { ...cluster, auth_user: '', auth_password: '' }]));
 }
 
-/** Workers read and write at the store of the origin, with keys that the origin gives for each job. */
+/** Workers read and write in the origin's store, with keys that the origin issues for each job. */
 function withoutKeys(providers: StorageProviders | undefined, store: ClusterStore): StorageProviders {
   const { minio = {}, s3, webdav } = providers ?? {};
   const none = { access_key: '', secret_key: '' };
@@ -132,11 +135,11 @@ function withoutKeys(providers: StorageProviders | undefined, store: ClusterStor
   };
 }
 
-/** Two entries with the same key are the same member, whatever else they say about it. */
+/** Two entries with the same key are the same member, even if other fields differ. */
 export const memberKey = ({ type, url, cluster_id, service_name }: Replica): string =>
   JSON.stringify(type === 'endpoint' ? [url] : [cluster_id, service_name]);
 
-/** The indexes of entries whose member an earlier entry names already. */
+/** The indexes of entries that repeat an earlier member. */
 export function repeatedMembers(members: readonly Replica[]): number[] {
   const seen = new Set<string>();
   return members.flatMap((member, index) => {
@@ -145,7 +148,7 @@ export function repeatedMembers(members: readonly Replica[]): number[] {
   });
 }
 
-/** Why these cannot be the members of this service, one sentence each. */
+/** The reasons why these cannot be the members of this service, one sentence each. */
 export function memberProblems({ name, federation }: Definition, clusterId: string, most: number): string[] {
   const members = federation?.members ?? [];
   const problems: string[] = [];

@@ -18,8 +18,8 @@ import { ServicesError } from './errors.ts';
 import type { Services } from './services.ts';
 
 /**
- * Everything that can refuse a definition on this cluster, before anything is changed. Gives the secrets to store.
- * A list of allowed images that cannot be read refuses too: the store's error passes through (S16).
+ * Checks everything that can reject a definition on this cluster, before anything is changed. Returns the secrets to store.
+ * If the list of allowed images cannot be read, the definition is rejected with the store's error (S16).
  */
 export async function admit(
   definition: Definition,
@@ -29,7 +29,7 @@ export async function admit(
   { federation }: Pick<Service, 'federation'> = {},
 ): Promise<DefinitionSecrets> {
   const unsupported = findUnsupported(definition);
-  // Whoever gives a service members also makes them: without a role nobody has.
+  // Only the coordinator's operations create members, and they pass a role.
   if (!federation && (definition.federation?.members ?? []).length > 0) unsupported.push('federation.members');
   if (unsupported.length > 0) {
     throw new ServiceError(
@@ -38,7 +38,7 @@ export async function admit(
     );
   }
   const { secrets, problems } = settleSecrets(definition, given, stored);
-  // Stores and paths of a worker are its coordinator's, which has checked them.
+  // The stores and paths of a worker are those of its coordinator, which has checked them.
   const isWorker = federation?.role === 'worker';
   const stores = isWorker ? [] : [...providerProblems(definition, catalog.stores), ...loopProblems(definition)];
   const all = [...stores, ...(isWorker ? [] : problems)];

@@ -18,8 +18,9 @@ import type { Services } from './services.ts';
 import { provisionProviderBuckets, provisionStorage } from './storage.ts';
 
 /**
- * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
- * buckets are made, and the definition is what makes it exist. Whoever dies in between leaves an intent, and `recover` cleans up.
+ * Creates a service. All checks come first and change nothing. Then the name is reserved, secrets and buckets are created,
+ * and the definition is stored last: it makes the service exist. If the manager stops in between, an intent remains and
+ * `recoverServices` cleans up.
  */
 export async function createService(
   principal: Admin | User,
@@ -31,7 +32,7 @@ export async function createService(
   const planned = newService(principal, definition, catalog);
   const secrets = await admit(planned.definition, given, undefined, catalog, role);
 
-  // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
+  // The short name of a user's namespace may already belong to another user; the store resolves that (S18).
   const service = {
     ...planned,
     ...role,
@@ -56,7 +57,8 @@ export async function createService(
     await endIntent(intent, catalog.journal);
     return record;
   } catch (error) {
-    // A store that did not answer may have made it all the same. If it cannot be asked either, `recover` will.
+    // A store that did not answer may have created the service nevertheless. If this read fails too, `recoverServices`
+    // settles it.
     const made = await catalog.services.get(name);
     if (made?.service.uid !== service.uid) {
       await catalog.services.release(reservation);

@@ -11,7 +11,7 @@ export type ServicesErrorCode =
 
 export class ServicesError extends OscarError<ServicesErrorCode> {}
 
-/** Also for what somebody may not see: it must not be told from what is not there. */
+/** Also used for a service that the caller may not see: both cases must look the same. */
 export function notFound(name: string): ServicesError {
   return new ServicesError('not-found', `there is no service "${name}"`);
 }

@@ -4,14 +4,15 @@ import { type SecretsOwner, toSecretsOwner } from './service-secrets.ts';
 import { type StorageClaim, toStorageClaim } from './storage.ts';
 
 /**
- * What is begun here is written down first, so that `recover` can clean up after a manager that died in the middle.
- * An entry says what the service has outside its definition (secrets, buckets, subscriptions) and when it was begun.
+ * Each create and remove writes an intent first, so that `recoverServices` can clean up after a manager that stopped in the
+ * middle. An intent names what the service has outside its definition (secrets, buckets, subscriptions) and when it was
+ * begun.
  */
 const PREFIX = 'service/';
 
 export type Intent = JournalEntry;
 
-/** What a service may leave behind, known by ids and places alone. */
+/** What a service may leave behind: ids and locations, no content. */
 export type Leftovers = SecretsOwner & StorageClaim;
 
 export const toLeftovers = (service: Service): Leftovers => ({
@@ -39,7 +40,7 @@ export async function beginIntent(
   }
 }
 
-/** Removes the entry. If `recover` has taken it over, it does the same thing. */
+/** Removes the intent. If recovery has claimed it, recovery removes it. */
 export async function endIntent(intent: Intent, journal: Journal): Promise<void> {
   try {
     await journal.finish(intent.key, intent.version);
@@ -55,7 +56,7 @@ export async function* listIntents(
   for (;;) {
     for (const intent of page.items) {
       const { begun, ...known } = intent.state as unknown as Leftovers & { begun: number };
-      // An earlier version did not write down buckets elsewhere: it made none.
+      // Intents of an earlier version have no buckets at other stores: it created none.
       const leftovers = { ...known, remote: (known as Partial<Leftovers>).remote ?? [] };
       yield { intent, leftovers, begun };
     }

@@ -3,7 +3,10 @@ import { type ServiceRecord, visibleTo, visibleToAll } from '../ports/index.ts';
 import { notFound, ServicesError } from './errors.ts';
 import type { Services } from './services.ts';
 
-/** The service, if this principal may do that to it. What it may not see is not there; what it may not do is said. */
+/**
+ * Finds a service for an action. Throws `not-found` if the caller may not see the service, and `not-allowed` if the caller
+ * may see it but not do this.
+ */
 export async function findService(
   principal: Principal,
   action: Action,
@@ -22,7 +25,7 @@ export async function findService(
   }
 }
 
-/** Every service that this principal may read, by namespace and name. The index finds them; `may` has the last word. */
+/** All services that the caller may read, by namespace and name. The index preselects them; `may` decides. */
 export async function listServices(
   principal: Admin | User,
   catalog: Pick<Services, 'services'>,

@@ -4,9 +4,10 @@ import { removeLeftovers } from './remove.ts';
 import type { Services } from './services.ts';
 
 /**
- * Finishes what a manager that died had begun before the given time: a service that was never made, or is gone, leaves
- * no secrets. Gives the number of intents settled. Another manager's intents may only be taken over once they are
- * older than a reservation lives, since it may be in the middle of one. One that cannot be settled now holds up no other.
+ * Completes what a manager that stopped had begun before the given time: a service that was never created, or is removed,
+ * leaves no secrets behind. Returns the number of settled intents. Intents of another manager may be claimed only once they
+ * are older than a reservation lives, because that manager may still be working on them. One that fails does not block the
+ * others.
  */
 export async function recoverServices(begunBefore: number, catalog: Services): Promise<number> {
   return forEachSettled(listIntents(catalog.journal), async ({ intent, leftovers, begun }) => {
@@ -15,7 +16,7 @@ export async function recoverServices(begunBefore: number, catalog: Services): P
     if (version === 'busy') return false;
     const current = await catalog.services.getFresh(leftovers.name);
     if (current?.service.uid !== leftovers.uid) await removeLeftovers(leftovers, catalog);
-    // Whoever made it may have died before it let go of the name, which the service itself takes since.
+    // The manager may have stopped before it released the reservation of the name, which now belongs to the service.
     else await catalog.services.release({ name: leftovers.name, uid: leftovers.uid });
     await endIntent({ ...intent, version }, catalog.journal);
     return true;

@@ -11,8 +11,8 @@ import { releaseOwnStorage, releaseProviderBuckets, type StorageClaim } from './
 const ATTEMPTS = 8;
 
 /**
- * Removes a plain service, its secrets, its subscriptions and the buckets that were made for it. A service that has joined
- * a federation meanwhile is not removed: the caller must try again, and the request then takes the path of federated services.
+ * Removes a plain service, its secrets, its subscriptions and the buckets that were made for it. A service that has joined a
+ * federation meanwhile is not removed: the caller must try again, and the request then takes the path of federated services.
  */
 export async function removeService(
   principal: Admin | User,
@@ -45,14 +45,16 @@ export async function findRemovable(
   return record;
 }
 
-/** Removes a service as it was read, with all it has. False when it has changed since. */
+/**
+ * Removes a service in the version that was read, with everything it has. Returns false if the service has changed since.
+ */
 export async function removeRecord({ service, version }: ServiceRecord, catalog: Services): Promise<boolean> {
   const leftovers = toLeftovers(service);
   const intent = await beginIntent('remove', leftovers, catalog.journal, catalog.now());
   try {
     await catalog.services.remove(service.definition.name, version);
   } catch (error) {
-    // The intent stays: a second DELETE at the same moment has the same one, and may need it.
+    // The intent stays: a concurrent DELETE shares it and may need it.
     if (!isRace(error)) throw error;
     return false;
   }
@@ -61,21 +63,21 @@ export async function removeRecord({ service, version }: ServiceRecord, catalog:
   return true;
 }
 
-/** Removes what a service that is gone, or was never finished, has left in the stores. Again: nothing happens. */
+/** Removes what a service that is removed, or was never completed, has left in the stores. Calling it again is a no-op. */
 export async function removeLeftovers(leftovers: Leftovers, catalog: Services): Promise<void> {
   await catalog.forgetJobs?.(leftovers.uid);
   await removeSecrets(leftovers, catalog);
   await releaseStorage(leftovers, undefined, catalog);
 }
 
-/** Takes back what a service no longer needs in the object stores; `next` is the service as it is now. */
+/** Releases what a service no longer needs in the object stores; `next` is the service as it is now. */
 export async function releaseStorage(claim: StorageClaim, next: Service | undefined, catalog: Services): Promise<void> {
   if (catalog.providers) await releaseProviderBuckets(claim, catalog.providers, next);
   if (!catalog.objects) return;
   await releaseOwnStorage(claim, catalog.objects, {
     ...(next && { next }),
     heirOf: async (bucket) => {
-      // Whoever is not in it loses its files.
+      // The list must be fresh: the files of a service that it misses are deleted.
       const { items } = await catalog.services.list({ anyOf: [usesBucket(bucket)], fresh: true });
       return items.find(({ service }) => service.uid !== claim.uid)?.service;
     },

@@ -5,7 +5,7 @@ import { type DefinitionSecrets, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } 
 import { isRace, type SecretRecord, type ServiceRecord } from '../ports/index.ts';
 import type { Services } from './services.ts';
 
-/** What of a service says where its secrets are. */
+/** The fields of a service that locate its secrets. */
 export type SecretsOwner = Pick<Service, 'uid' | 'namespace'> & { readonly name: string };
 
 export const toSecretsOwner = ({ uid, namespace, definition }: Service): SecretsOwner => ({
@@ -33,8 +33,8 @@ export async function loadSecrets(owner: SecretsOwner, { secrets }: Pick<Service
 }
 
 /**
- * Writes both bundles, or removes one that is empty: a Secret that an earlier service of this name left behind must
- * not attach to this one (R2).
+ * Writes both bundles, or removes one that is empty: a secret that an earlier service of this name left behind must not
+ * attach to this one (R2).
  */
 export async function saveSecrets(
   owner: SecretsOwner,
@@ -51,7 +51,7 @@ export async function saveSecrets(
   ]);
 }
 
-/** Loads them for a change. A refresh token that was stored itself, before there was a vault, goes there first. */
+/** Loads the secrets for a change. A refresh token that was stored before there was a vault is moved to the vault first. */
 export async function loadSecretsForChange(service: Service, catalog: VaultStores): Promise<LoadedSecrets> {
   const stored = await loadSecrets(toSecretsOwner(service), catalog);
   if (!stored.credentials[REFRESH_TOKEN_SLOT]) return stored;
@@ -59,7 +59,7 @@ export async function loadSecretsForChange(service: Service, catalog: VaultStore
   return loadSecrets(toSecretsOwner(service), catalog);
 }
 
-/** What a service stores of its secrets: a refresh token goes to the vault, and the service keeps the id of the grant. */
+/** The secrets to store with a service: a refresh token goes to the vault, and the service keeps the id of its grant. */
 export async function vaultSecrets(
   uid: string,
   secrets: DefinitionSecrets,
@@ -74,7 +74,7 @@ export async function vaultSecrets(
 
 type VaultStores = Pick<Services, 'secrets' | 'now' | 'newUid'>;
 
-/** The service leaves the grants that it has no more; all of them, if it has been removed meanwhile. */
+/** Detaches the service from grants that it no longer uses; from all grants if the service was removed meanwhile. */
 export async function releaseUnusedGrants(
   owner: SecretsOwner,
   catalog: Pick<Services, 'secrets' | 'services' | 'now'>,
@@ -87,13 +87,13 @@ export async function releaseUnusedGrants(
 interface Replacement {
   readonly stored: LoadedSecrets;
   readonly secrets: DefinitionSecrets;
-  /** Settles again, against what somebody else has stored meanwhile. */
+  /** Merges the given secrets with what another writer has stored meanwhile. */
   readonly settle: (stored: LoadedSecrets) => Promise<DefinitionSecrets>;
 }
 
 /**
- * Stores the secrets that go with a definition just written. If another writer was faster, either the definition is
- * theirs by now, and so are the secrets; or it is still ours, and what they stored is settled with what we brought.
+ * Stores the secrets of a definition that was just written. If another writer was faster, either the definition is theirs
+ * now, and so are the secrets; or the definition is still ours, and their secrets are merged with ours.
  */
 export async function replaceSecrets(
   owner: SecretsOwner,
@@ -112,15 +112,15 @@ export async function replaceSecrets(
     const current = await catalog.services.get(owner.name);
     if (current?.version !== record.version) return;
   }
-  // A new grant is settled once more too: until the slot named it, another update may have left it for this service.
+  // A new grant is merged once more too: until the slot named it, another update may have detached it from this service.
   const again = await loadSecrets(owner, catalog);
   await replaceSecrets(owner, { stored: again, secrets: await settle(again), settle }, record, catalog);
 }
 
 /**
- * Removes the secrets of a service that is gone, or was never finished. The name is held meanwhile, so that a new
- * service of that name, which keeps its secrets in the same place, cannot come in between; if there is one already,
- * that place is its own.
+ * Removes the secrets of a service that is removed, or was never completed. The name is reserved meanwhile, so that no new
+ * service of that name, whose secrets have the same location, is created in between. If such a service exists already, the
+ * secrets there are its own.
  */
 export async function removeSecrets(
   owner: SecretsOwner,
@@ -137,7 +137,7 @@ export async function removeSecrets(
   }
 }
 
-/** Has the service the same grant, or none, in both? */
+/** Whether both have the same grant, or none. */
 export function sameGrant(a: DefinitionSecrets, b: DefinitionSecrets): boolean {
   const idIn = ({ credentials }: DefinitionSecrets) => credentials[GRANT_SLOT]?.reveal();
   return idIn(a) === idIn(b);

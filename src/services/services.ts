@@ -10,22 +10,22 @@ import type {
 } from '../ports/index.ts';
 
 /**
- * The services of this cluster and what is done with them. The verbs hold the rules (who may, in
- * which order, what is undone) and talk to the stores through their ports.
+ * What the operations on services need. The operations contain the rules (who may, in which order, what is undone) and use
+ * the stores through their ports.
  */
 export interface Services {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly settings: SettingsStore;
   readonly journal: Journal;
-  /** Absent where this manager does not arrange the object store: definitions are kept, buckets are not made. */
+  /** Absent if this manager does not manage an object store: definitions are stored, but no buckets are created. */
   readonly objects?: ObjectStore | undefined;
-  /** Stores that the operator named. Absent where none of them has buckets. */
+  /** Named stores of the operator. Absent if none of them has buckets. */
   readonly providers?: ProviderBuckets | undefined;
-  /** Ends and forgets the jobs of a service that is gone, by its uid. Absent where no jobs run. */
+  /** Ends and deletes the jobs of a removed service, by its uid. Absent if no jobs run here. */
   readonly forgetJobs?: (serviceUid: string) => Promise<void>;
   readonly stores: KnownStores;
-  /** Namespace of the administrator's services; users' ones are derived from it. */
+  /** Namespace of the administrator's services; the namespaces of users are derived from it. */
   readonly servicesNamespace: string;
   /** Shown as the owner's name of the administrator's services. */
   readonly managerName: string;

@@ -19,9 +19,10 @@ import {
 } from '../ports/index.ts';
 
 /**
- * Makes what a service needs in the store, as far as it is not there yet. A bucket of somebody else is never used,
- * whatever its visibility: a service would be granted what its owner has no right to, and delete it in the end (S5).
- * Again: nothing changes, what is there stays as it is. If it fails, what was made carries the uid of the service, and `clearStorage` finds it.
+ * Creates the buckets, folders and subscriptions that a service needs, as far as they do not exist. A bucket of another user
+ * is never used, whatever its visibility: the service would get access that its owner does not have, and would delete the
+ * bucket in the end (S5). Calling it again is a no-op. After a failure, what was created carries the uid of the service, and
+ * `releaseOwnStorage` finds it.
  */
 export async function provisionStorage(service: Service, store: ObjectStore): Promise<void> {
   const plan = planStorage(service);
@@ -46,7 +47,7 @@ async function ensureBucket(wanted: NewBucket, store: ObjectStore): Promise<void
   }
 }
 
-/** Buckets that were made for a service follow its visibility; those its owner had before keep their own. */
+/** Gives the buckets that were created for a service its visibility. Buckets that its owner had before keep their own. */
 export async function updateBucketAccess(service: Service, store: ObjectStore): Promise<void> {
   const wanted = new Map(planStorage(service).buckets.map((bucket) => [bucket.name, bucket]));
   const made = await Array.fromAsync(everyBucket(store, { madeFor: service.uid }));
@@ -59,11 +60,14 @@ export async function updateBucketAccess(service: Service, store: ObjectStore): 
   );
 }
 
-/** What a service has in the store: its buckets carry its uid, its subscriptions and its buckets elsewhere are listed. */
+/**
+ * What a service has in the stores. Its buckets here carry its uid; its subscriptions and its buckets at other stores are
+ * listed.
+ */
 export interface StorageClaim {
   readonly uid: string;
   readonly subscriptions: readonly Subscription[];
-  /** Buckets of other stores that may have been made for it. */
+  /** Buckets at other stores that may have been created for the service. */
   readonly remote: readonly RemoteBucket[];
 }
 
@@ -74,16 +78,16 @@ export const toStorageClaim = (service: Service): StorageClaim => ({
 });
 
 interface ClearOptions {
-  /** The service as it is now; absent when it is gone. */
+  /** The service as it is now; absent if it was removed. */
   readonly next?: Service;
-  /** Another service that uses the bucket. */
+  /** Finds another service that uses the bucket. */
   readonly heirOf: (bucket: string) => Promise<Service | undefined>;
 }
 
 /**
- * Takes back what a service no longer needs. Its subscriptions end. A bucket that was made for it and has left its
- * definition becomes a private bucket of its owner, with its data; when the service goes, so does the bucket, unless
- * another uses it, which then has it (F46, S6).
+ * Releases what a service no longer needs. Its subscriptions end. A bucket that was created for the service and is no longer
+ * in its definition becomes a private bucket of its owner, with its data. When the service is removed, its buckets are
+ * deleted, unless another service uses them: that service then has them (F46, S6).
  */
 export async function releaseOwnStorage(
   claim: Omit<StorageClaim, 'remote'>,
@@ -101,7 +105,7 @@ export async function releaseOwnStorage(
   );
 }
 
-/** Ends those subscriptions that the service as it is now does not have. */
+/** Ends the subscriptions that the current service does not have. */
 async function endSubscriptions(
   { subscriptions }: Pick<StorageClaim, 'subscriptions'>,
   store: Pick<ObjectStore, 'unsubscribe'>,
@@ -121,7 +125,7 @@ async function releaseBucket(name: string, store: ObjectStore, { next, heirOf }:
   else await store.removeBucket(name);
 }
 
-/** Two subscriptions with the same key are the same one. */
+/** Two subscriptions with the same key are the same. */
 const subscriptionKey = ({ bucket, prefix, subscriber }: Subscription) => JSON.stringify([bucket, prefix, subscriber]);
 
 /** What a service needs in the store of its cluster (docs/go-manager.md#in-minio). */
@@ -131,7 +135,7 @@ interface StoragePlan {
   readonly subscriptions: readonly Subscription[];
 }
 
-/** Buckets and folders of its inputs and outputs, and a subscription per input. Other stores are not ours to arrange. */
+/** Buckets and folders of its inputs and outputs, and a subscription per input. Other stores are not included. */
 function planStorage(service: Service): StoragePlan {
   const { definition, owner, ownerName, uid } = service;
   const madeFor = { uid, service: definition.name };
@@ -158,8 +162,8 @@ function planStorage(service: Service): StoragePlan {
 }
 
 /**
- * Subscribes every service to its inputs again: at a store of others a rule can be gone, or there was nowhere to send
- * events to when the service was made. Resolves to how many subscriptions there are.
+ * Subscribes every service to its inputs again: an external store may have lost a rule, or there was no address for events
+ * when the service was created. Returns the number of subscriptions.
  */
 export async function renewSubscriptions(
   services: Pick<ServiceStore, 'list' | 'get'>,
@@ -187,23 +191,24 @@ async function renewService(
     signal.throwIfAborted();
     await objects.subscribe(subscription);
   }
-  // Whoever has changed or removed it since it was listed has ended its subscriptions, perhaps before we made them.
+  // A request that changed or removed the service since it was listed has ended its subscriptions, possibly before this call
+  // created them.
   await endSubscriptions({ subscriptions }, objects, (await services.get(service.definition.name))?.service);
   return subscriptions.length;
 }
 
-/** A store that a Go manager may have used before. */
+/** A store that a Go manager may have used. */
 interface AdoptingStore {
   /**
-   * Takes up a bucket that a Go manager made for the service of that name, if it is of one of these owners. False for one
-   * that is something else, or taken up already.
+   * Adopts a bucket that a Go manager created for the service of that name, if it belongs to one of these owners. Returns
+   * false for any other bucket, and for one that is already adopted.
    */
   adopt(bucket: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean>;
 }
 
 /**
- * Says of the buckets that a Go manager made for services which services these are: it wrote down only their names.
- * From then on they go with their services. Resolves to how many were taken up.
+ * Links the buckets that a Go manager created to the uids of their services: a Go manager stores only the names. From then
+ * on the buckets are removed with their services. Returns how many were adopted.
  */
 export async function adoptBuckets(
   services: Pick<ServiceStore, 'list'>,
@@ -226,8 +231,8 @@ export async function adoptBuckets(
 }
 
 /**
- * Makes the buckets that a service needs at named stores. Resolves to those that may have been made for it. If one cannot
- * be had, those are removed again that the service, as it was before, does not use.
+ * Creates the buckets that a service needs at named stores. Returns those that may have been created for it. If one fails,
+ * the buckets that the previous version of the service does not use are removed again.
  */
 export async function provisionProviderBuckets(
   service: Service,
@@ -252,7 +257,7 @@ export async function provisionProviderBuckets(
   return ensured;
 }
 
-/** Removes the empty buckets at named stores that were made for a service and that it, as it is now, does not use. */
+/** Removes the empty buckets at named stores that were created for a service and that its current version does not use. */
 export async function releaseProviderBuckets(
   { uid, remote }: Pick<StorageClaim, 'uid' | 'remote'>,
   providers: ProviderBuckets,

@@ -17,13 +17,13 @@ import {
 import type { Services } from './services.ts';
 import { provisionProviderBuckets, provisionStorage, toStorageClaim, updateBucketAccess } from './storage.ts';
 
-/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+/** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 const ATTEMPTS = 8;
 
 /**
- * Replaces the definition of a service. Owner, namespace and token stay, also when the administrator writes (R16), and
- * so do the vo (R30) and secrets that are left blank (R3). The definition is swapped first, under the version that was
- * read: who loses that race, or brought an old version, has changed nothing.
+ * Replaces the definition of a service. Owner, namespace and token stay, even if the administrator writes (R16), and so do
+ * the VO (R30) and secrets that are left blank (R3). The definition is replaced first, by compare-and-swap: a caller that
+ * loses the race, or sends an old version, changes nothing.
  */
 export async function updateService(
   principal: Admin | User,
@@ -36,7 +36,7 @@ export async function updateService(
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const current = await findService(principal, 'update', name, catalog);
     if (ifMatch !== undefined && ifMatch !== current.version) throw oldVersion(name);
-    // It was lent to a federation a moment ago: whoever asks again is told whose it is to change.
+    // The service has just become a worker. A caller that tries again gets the error for workers.
     if (current.service.federation?.role === 'worker') break;
     const replaced = await replaceDefinition(principal, given, current, {}, catalog);
     if (replaced) return replaced;
@@ -47,7 +47,10 @@ export async function updateService(
 export const oldVersion = (name: string) =>
   new ServicesError('old-version', `"${name}" has changed since you read it: read it again`);
 
-/** Replaces the definition of a service as it was read, once. Undefined when somebody else was faster. */
+/**
+ * Replaces the definition of a service in the version that was read, with one attempt. Returns undefined if another writer
+ * was faster.
+ */
 export async function replaceDefinition(
   principal: Admin | User,
   { definition, secrets: given }: ReturnType<typeof readDefinition>,
@@ -70,7 +73,7 @@ export async function replaceDefinition(
   const secrets = await settle(stored);
   let remote: readonly RemoteBucket[] = [];
   try {
-    // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
+    // New buckets must exist before the definition names them. If one cannot be created, nothing has changed.
     if (catalog.providers) remote = await provisionProviderBuckets(service, catalog.providers, current.service);
     if (catalog.objects) await provisionStorage(service, catalog.objects);
     const replaced = await catalog.services.replace(service, current.version);
@@ -88,7 +91,7 @@ export async function replaceDefinition(
   }
 }
 
-/** With another role, or none; without a word about it, with the one it has. */
+/** The service with the given role, or with none; without the key `federation`, the role is kept. */
 function withRole(service: Service, role: { readonly federation?: Service['federation'] | undefined }): Service {
   if (!('federation' in role)) return service;
   const { federation: _, ...alone } = service;

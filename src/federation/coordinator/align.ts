@@ -4,33 +4,33 @@ import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
 import { type Ledger, type LedgerMember, memberId, packedSize } from './ledger.ts';
 import { type StoredAddress, unknownAddress } from './member-access.ts';
 
-/** What a definition says about one member. */
+/** A member that the definition asks for. */
 export interface DesiredMember {
   readonly clusterId: string;
   readonly service: string;
-  /** Absent when nobody knows that cluster. */
+  /** Absent if the cluster is unknown. */
   readonly address?: StoredAddress;
-  /** Why it cannot be made. */
+  /** Why the member cannot be created. */
   readonly problem?: string;
 }
 
 export interface Alignment {
   readonly revision: number;
   readonly wanted: readonly DesiredMember[];
-  /** Ids of keys that are not kept any more. */
+  /** Ids of keys that are no longer stored. */
   readonly lostKeyIds: ReadonlySet<string>;
-  /** Is somebody there who can make a member anew under another key? */
+  /** Whether credentials are available to create a member again with another key. */
   readonly renew: boolean;
-  /** Which members get another key, although they have one. */
+  /** Selects the members whose key is replaced. */
   readonly rekey?: (member: LedgerMember) => boolean;
   readonly newKeyId: () => string;
   readonly now: number;
 }
 
 /**
- * The ledger as the definition wants it: new members are to be made, others leave. One that is leaving and is wanted again
- * stays what it was, key and all; one that is being ended already is made anew beside it, once that is done. The definition
- * of an older revision says nothing.
+ * The ledger that the definition asks for: new members are `wanted`, others are `leaving`. A leaving member that is added
+ * again keeps its key and state; a member that is already being ended gets a second entry, and is created again once the
+ * first has ended. A definition of an older revision is ignored.
  */
 export function alignLedger(ledger: Ledger, alignment: Alignment): Ledger {
   if (alignment.revision < ledger.revision) return ledger;
@@ -47,15 +47,14 @@ export function alignLedger(ledger: Ledger, alignment: Alignment): Ledger {
 function alignMember(wanted: DesiredMember, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
   const { now, newKeyId, lostKeyIds: lost, renew } = alignment;
   const { clusterId, service, problem } = wanted;
-  const place = wanted.address ?? known ?? unknownAddress(clusterId);
-  const { endpoint, verify, guarded, kind } = place;
+  const address = wanted.address ?? known ?? unknownAddress(clusterId);
+  const { endpoint, verify, guarded, kind } = address;
   const fresh = { clusterId, service, endpoint, verify, guarded, kind, ...(problem && { reason: problem }) };
   const keyed = known && promoteNextKey(known, lost);
   const made = keyed && lost.has(keyed.keyId) && (renew || keyed.state === 'wanted') ? undefined : keyed;
-  // What is made anew under another key may be there under the one before.
-  const untold = known ? known.unrequested : true;
-  if (!made)
-    return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now, ...(untold && { unrequested: untold }) };
+  // A member that is created again with another key may still exist with the former one.
+  const unrequested = known ? known.unrequested : true;
+  if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now, ...(unrequested && { unrequested }) };
   const member = planNextKey({ ...made, ...fresh }, alignment);
   if (made.state !== 'leaving') return member;
   const { end: _, force: __, reason: ___, ...staying } = member;
@@ -67,14 +66,17 @@ function alignMember(wanted: DesiredMember, known: LedgerMember | undefined, ali
   };
 }
 
-/** A key goes when the member has taken up the next one: whoever was stopped before it said so had come that far. */
+/**
+ * A key is deleted only after the member has the next one. So if the current key is gone and the next one is stored, a
+ * manager stopped after the switch and before it recorded it.
+ */
 function promoteNextKey(member: LedgerMember, lost: ReadonlySet<string>): LedgerMember {
   const { nextKeyId, ...rest } = member;
   if (nextKeyId === undefined || lost.has(nextKeyId) || !lost.has(member.keyId)) return member;
   return { ...rest, keyId: nextKeyId };
 }
 
-/** A next key that is kept may be known there already, so that it stays the next one. */
+/** A stored next key may already be known to the member, so it is kept. */
 function planNextKey(member: LedgerMember, { rekey, lostKeyIds: lost, newKeyId }: Alignment): LedgerMember {
   const { nextKeyId, keyId, state, kind } = member;
   const isPlanned = nextKeyId !== undefined && !lost.has(nextKeyId);
@@ -88,10 +90,12 @@ function markLeaving(member: LedgerMember, now: number): LedgerMember {
   return { end: 'undo', ...known, state: 'leaving', since: now };
 }
 
-/** Why a member that leaves is still there. */
+/** The reason shown for a leaving member that still has jobs. */
 const HOLDS_WORK = 'it still has jobs: it is ended when they are done, or after 24 hours';
 
-/** Members without work are ended from here on; whoever adds one again makes it anew. Others say what they wait for. */
+/**
+ * Leaving members without jobs become `undoing`; adding one again creates it anew. The others get the reason they wait for.
+ */
 export function endIdleMembers(ledger: Ledger, isWorking: (member: LedgerMember) => boolean): Ledger {
   const members = ledger.members.map((member): LedgerMember => {
     if (member.state !== 'leaving') return member;
@@ -103,9 +107,9 @@ export function endIdleMembers(ledger: Ledger, isWorking: (member: LedgerMember)
 }
 
 /**
- * Throws when the ledger could not hold what comes of these members: that has to be known before any of them is told. Of
- * members that are away for long it still names those that were removed, so that replacing all of them, again and again,
- * comes to an end. Whoever only removes members is never refused.
+ * Throws if the ledger cannot hold these members; this must be known before any request is sent. Removed members stay in the
+ * ledger until they have ended, so replacing all members of unreachable clusters repeatedly is limited. Removing members is
+ * never rejected.
  */
 export function requireLedgerCapacity(ledger: Ledger, wanted: readonly DesiredMember[]): void {
   const known = new Set(ledger.members.filter(({ state }) => state !== 'undoing').map(memberId));
@@ -124,14 +128,10 @@ export function requireLedgerCapacity(ledger: Ledger, wanted: readonly DesiredMe
 const DIGEST = 'f'.repeat(64);
 const TIME = 9_999_999_999_999;
 
-/** With everything that may become known of it. */
-function largestMember({
-  clusterId,
-  service,
-  address: place = unknownAddress(clusterId),
-}: DesiredMember): LedgerMember {
+/** A member with the largest value of every field. */
+function largestMember({ clusterId, service, address = unknownAddress(clusterId) }: DesiredMember): LedgerMember {
   return {
-    ...place,
+    ...address,
     clusterId,
     service,
     keyId: DIGEST,

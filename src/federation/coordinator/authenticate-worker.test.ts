@@ -70,7 +70,7 @@ test('a member that is known by its signature is heard of, and nobody else', asy
   await using federation = await openFederation();
   const { scene, key } = federation;
   const heard: string[] = [];
-  const stores = { ...scene.catalog, heardFrom: ({ clusterId }: LedgerMember) => void heard.push(clusterId) };
+  const stores = { ...scene.catalog, onMemberRequest: ({ clusterId }: LedgerMember) => void heard.push(clusterId) };
   await assert.rejects(authenticateWorker(signed(newKey(), scene), stores), { code: 'bad-signature' });
   assert.deepEqual(heard, []);
   const { member } = await authenticateWorker(signed(key, scene), stores);

@@ -18,16 +18,16 @@ import { readKey, recordKeyUse } from './member-keys.ts';
 export interface WorkerRequest extends SignedRequest {
   /** `X-Oscar-Member`. */
   readonly header: string;
-  /** The service of the coordinator that it is about. */
+  /** The coordinator's service that the request names. */
   readonly service: string;
-  /** It must not come twice, to whichever manager of this cluster. */
+  /** The request is accepted once only, by all managers of this cluster together. */
   readonly once?: boolean;
 }
 
 export interface AuthenticatedWorker {
   readonly ledger: Ledger;
   readonly member: LedgerMember;
-  /** The service of the coordinator. */
+  /** The coordinator's service. */
   readonly record: ServiceRecord;
   readonly asking: SeenRequest;
 }
@@ -41,8 +41,9 @@ interface Stores {
 }
 
 /**
- * Which member of which federation signed a request. Throws `federation-gone` when there is no such federation any more, or
- * the member is none: whoever knows the random uid is told no more than that, since the key went with the member.
+ * Verifies which member of which federation signed a request. Throws `federation-gone` if the federation does not exist or
+ * has no such member. The member's key is deleted with the member, so a caller who knows the random uid learns no more than
+ * that.
  */
 export async function authenticateWorker(request: WorkerRequest, stores: Stores): Promise<AuthenticatedWorker> {
   const { header, once } = request;
@@ -66,8 +67,8 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
 }
 
 /**
- * Refuses what {@link authenticateWorker} would refuse whatever the body is. The signature covers the body, so that this is
- * all that can be known before the body is read. It proves nothing.
+ * Rejects what {@link authenticateWorker} would reject for any body. The signature covers the body, so no more can be
+ * checked before the body is read. Passing this check proves nothing.
  */
 export async function precheckWorker(
   { header, service }: Pick<WorkerRequest, 'header' | 'service'>,
@@ -86,7 +87,7 @@ interface Candidate {
   readonly key: Secret;
 }
 
-/** A member may be listed twice, while it is ended and made anew; and have two keys, while it changes from one to the other. */
+/** A member has two entries while it is ended and created again, and two keys while its key is replaced. */
 async function findCandidates(uid: string, member: string, stores: Stores) {
   const ledger = (await new Ledgers(stores).read(uid))?.ledger;
   if (!ledger) throw federationGone();
@@ -104,10 +105,13 @@ async function findCandidates(uid: string, member: string, stores: Stores) {
 const findEntries = ({ members }: Ledger, member: string) =>
   members.filter((each) => memberId(each) === member && mayReport(each));
 
-/** One that leaves still says how its jobs end; one that has to go at once, or went by itself, has no say any more. */
+/**
+ * A leaving member still reports how its jobs end. Reports of a member that is being ended, or was deleted by its owner, are
+ * rejected.
+ */
 const mayReport = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'left';
 
-/** The service may be gone while its members are still being told, and another may have its name by now. */
+/** The service may be removed while its members are still being ended, and another service may have its name. */
 async function findCoordinator(ledger: Ledger, service: string, { services }: Stores): Promise<ServiceRecord> {
   if (service !== ledger.service) throw signatureErrors.mismatch();
   const record = await services.get(service);

@@ -175,20 +175,20 @@ describe('members', () => {
 
   test('removal: that a member is told to be made is written down before it is', async () => {
     const world = await made('c');
-    const untold: unknown[] = [];
+    const unrequested: unknown[] = [];
     const watched: Passage = {
       ...openPassage,
       request: (cluster, call, effect) => {
         if (call === 'create') {
           const [entry] = world.cluster.journal.values();
           const { members } = unpackLedger('', JSON.parse(entry?.state ?? '{}'));
-          untold.push(members.find(({ clusterId }) => clusterId === cluster)?.unrequested);
+          unrequested.push(members.find(({ clusterId }) => clusterId === cluster)?.unrequested);
         }
         return effect();
       },
     };
     await changeMembers(alice, 'demo', post('b', 'd'), coordination(world, watched));
-    assert.deepEqual(untold, [undefined, undefined]);
+    assert.deepEqual(unrequested, [undefined, undefined]);
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'b/demo-b': 'made', 'd/demo-d': 'made' });
   });
 

@@ -27,16 +27,16 @@ import { deployedMembers, desiredMembers, requireGrant } from './prepare.ts';
 import { type MembersUpdate, type UpdatedMembers, updateMembers } from './update-members.ts';
 
 export interface ChangedFederation extends UpdatedMembers {
-  /** What was named to be changed or removed, and is no member. */
+  /** Names in the request that are not members. */
   readonly absent?: readonly string[];
 }
 
-/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+/** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 const ATTEMPTS = 8;
 
 /**
- * Replaces the definition of a service, at all its members (docs/federation.md#update). The next revision is stored
- * here first, under the version that was read; members that cannot have it now get it later.
+ * Replaces the definition of a service at all its members (docs/federation.md#update). The next revision is stored here
+ * first, by compare-and-swap; members that do not answer get it later.
  */
 export async function changeFederation(
   caller: Caller,
@@ -67,14 +67,12 @@ export async function changeFederation(
   });
 }
 
-/**
- * Whoever may change members: with the token of a service alone, they can only be added (docs/federation.md#members).
- */
+/** A caller who may change members. With a service token, members can only be added (docs/federation.md#members). */
 type MembersCaller = Caller | { readonly principal: Principal };
 
 /**
- * Adds, changes or removes members. That a cluster is unknown, away or refuses is no error here: such a member is written
- * down and made as soon as it can be. What is named to be changed or removed and is no member is told, and changes nothing.
+ * Adds, changes or removes members. A cluster that is unknown, unreachable or rejects the request is no error: the member is
+ * recorded and created later. Names that are not members are reported in `absent`, and change nothing.
  */
 export async function changeMembers(
   caller: MembersCaller,
@@ -103,7 +101,8 @@ export async function changeMembers(
     const changed = applyToDefinition(intended, stored);
     const credentials = { ...stored.secrets.credentials, ...changed.secrets.credentials };
     const accounts = { clusters: changed.definition.clusters, credentials };
-    // The token of a service is good here alone: what it adds is made with what its owner left, as `reconcile` would.
+    // A service token is valid on this cluster only, so its additions are created with the owner's grant, as the reconciler
+    // does.
     const { asking, renew } = isAccount(principal)
       ? credentialsForMembers({ ...caller, principal }, before.service, accounts, deps)
       : { asking: ownerCredentials(before.service, accounts, deps), renew: false };
@@ -112,7 +111,7 @@ export async function changeMembers(
         ? { end: intention.end, force: intention.force, named: intention.members }
         : ({ end: 'undo', force: false, named: [] } as const);
     const again = intended.verb === 'add' ? intended.members : [];
-    // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
+    // The service token was authorized above. An update keeps the owner, whoever writes (R16).
     const writer: Admin | User = isAccount(principal) ? principal : { kind: 'admin' };
     const keys = { renew };
     const change = {
@@ -131,8 +130,9 @@ export async function changeMembers(
 }
 
 /**
- * A worker belongs to whoever asks for it, and a federation's to its owner (docs/federation.md#trust): the
- * administrator who changes that of a user leaves its members to the owner's own grant.
+ * A worker belongs to the account that requests it, and must belong to the owner of the federation
+ * (docs/federation.md#trust). So if the administrator changes a user's federation, its members are created with the owner's
+ * grant.
  */
 function credentialsForMembers(
   caller: Caller,
@@ -144,12 +144,12 @@ function credentialsForMembers(
   return { asking: ownerCredentials(service, accounts, deps), renew: deps.getOwnerToken !== undefined };
 }
 
-/** Before anything is written down: what a change says about members must not outlive it. */
+/** Checked before anything is written: what a change records about members must not remain if the change is rejected. */
 function requireVersion({ service, version }: ServiceRecord, ifMatch: Version | undefined): void {
   if (ifMatch !== undefined && ifMatch !== version) throw oldVersion(service.definition.name);
 }
 
-/** One that is leaving is no member any more, and can still be told to go at once, or to stay as it is. */
+/** A leaving member is no longer listed, but a request can still name it to end it at once or to detach it. */
 async function findAbsent({ service }: ServiceRecord, intention: MembersChange, deps: Coordination): Promise<string[]> {
   const { members = [] } = service.definition.federation ?? {};
   const unlisted = withoutMembers(listNamedMembers(intention), members);
@@ -170,7 +170,7 @@ function isPlainAddition({ verb, clusters, storageProviders, ...rest }: MembersC
   return members.every(({ type, headers }) => type !== 'endpoint' && Object.keys(headers).length === 0);
 }
 
-/** A member that is there already stays as it is. */
+/** Existing members are not changed. */
 function withoutKnownMembers(intention: MembersChange, current: readonly Replica[]): MembersChange {
   if (intention.verb !== 'add') return intention;
   return {
@@ -179,7 +179,7 @@ function withoutKnownMembers(intention: MembersChange, current: readonly Replica
   };
 }
 
-/** In a whole definition, a new member on a cluster that nobody knows is a mistake. */
+/** In a complete definition, a new member on an unknown cluster is an error. */
 function rejectUnknownClusters(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
   const added = desiredMembers(given, deps).filter(
     ({ clusterId, service }) => !stored.some((each) => each.cluster_id === clusterId && each.service_name === service),
@@ -188,7 +188,7 @@ function rejectUnknownClusters(given: ReadDefinition, stored: readonly Replica[]
   if (problems.size > 0) throw new FederationError('invalid-federation', [...problems].join('\n'));
 }
 
-/** Concurrent changes are made one after the other: who comes too late reads again. */
+/** Concurrent changes run one after another: a change that lost the race reads the service again. */
 async function retryOnConflict<T>(ifMatch: Version | undefined, attempt: () => Promise<T>): Promise<T> {
   for (let attempts = 1; ; attempts++) {
     try {
@@ -210,25 +210,25 @@ interface Change extends MembersUpdate {
   readonly principal: Admin | User;
   readonly before: ServiceRecord;
   readonly given: ReadDefinition;
-  /** Those that are stored and those that were brought. */
+  /** The stored credentials and those of the request. */
   readonly credentials: ReadDefinition['secrets']['credentials'];
   readonly removal: Removal;
-  /** Members that were named as new, and are made again although their owner had ended them. */
+  /** Members that the request adds. They are created again even if their owner had deleted them. */
   readonly again: readonly Replica[];
 }
 
-/** How members that are no longer in it are ended. */
+/** How members that the definition no longer names are ended. */
 interface Removal {
   readonly end: 'undo' | 'detach';
-  /** At once, whatever work they have. */
+  /** End them at once, even if they have jobs. */
   readonly force: boolean;
-  /** Those that were named: what was said about others before, which are leaving already, holds. */
+  /** The members that the request names. Other members that are already leaving keep their earlier setting. */
   readonly named: readonly Replica[] | 'all';
 }
 
 /**
- * Stores the next revision of a service here, under the version that was read, and tells its members. What has to be known
- * if this manager dies in between is in the ledger before.
+ * Stores the next revision of a service by compare-and-swap, and sends it to the members. What recovery needs if this
+ * manager stops in between is written to the ledger first.
  */
 async function applyChange(change: Change, deps: Coordination): Promise<UpdatedMembers> {
   const { principal, before, given, credentials } = change;
@@ -261,7 +261,7 @@ async function applyChange(change: Change, deps: Coordination): Promise<UpdatedM
   return updateMembers(uid, record, change, deps);
 }
 
-/** The ledger of a service; one that had no members until now begins its own, before anything names it. */
+/** The ledger of a service. A service that had no members gets a new ledger, before its record names it. */
 async function openLedger({ service }: ServiceRecord, deps: Coordination): Promise<LedgerEntry> {
   const { federation: role, definition, uid: serviceUid } = service;
   if (role?.role === 'worker') {
@@ -292,7 +292,7 @@ async function openLedger({ service }: ServiceRecord, deps: Coordination): Promi
   return entry ?? ledgers.begin(fresh);
 }
 
-/** Nobody names it, so nothing was made by it. */
+/** No record names this ledger, so nothing was created from it. */
 async function discardLedger(entry: LedgerEntry, deps: Coordination): Promise<void> {
   await new Ledgers(deps).finish(entry).catch((error) => {
     if (!isWriteConflict(error)) throw error;
@@ -300,8 +300,8 @@ async function discardLedger(entry: LedgerEntry, deps: Coordination): Promise<vo
 }
 
 /**
- * What the definition cannot say is written down before it changes: how members that leave are ended, and which of those
- * that their owners ended are to be made again.
+ * Records what the definition does not contain, before the definition changes: how leaving members are ended, and which
+ * members that their owners deleted are created again.
  */
 async function recordEnds(
   { ledger: { uid } }: LedgerEntry,
@@ -334,7 +334,7 @@ function toEndedMember({ end, force, named }: Removal, member: LedgerMember): Le
 
 const replicaId = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
 
-/** What is stored, with its secrets. */
+/** The stored definition and its secrets. */
 interface Stored {
   readonly definition: Definition;
   readonly secrets: DefinitionSecrets;
@@ -342,12 +342,12 @@ interface Stored {
 
 const TOKEN = 'refresh_token';
 
-/** A whole definition in place of another: without members in it they stay as they are. */
+/** A complete definition that replaces another. If it has no members, the stored members stay. */
 function parseReplacement(body: unknown, stored: Stored): ReadDefinition {
   return keepToken(keepMembers(body, stored), stored);
 }
 
-/** Until it had a federation, a refresh token was like any other secret of the service: left blank, it is kept. */
+/** Before a service had a federation, its refresh token was an ordinary secret of the service: a blank value keeps it. */
 function keepToken(given: ReadDefinition, { definition, secrets }: Stored): ReadDefinition {
   const token = secrets.environment[TOKEN];
   const { federation, environment } = given.definition;
@@ -369,11 +369,11 @@ function keepMembers(body: unknown, { definition: stored }: Stored): ReadDefinit
   return readDefinition(whole);
 }
 
-/** The stored definition with other members. */
+/** The stored definition with changed members. */
 function applyToDefinition(intention: MembersChange, { definition, secrets }: Stored): ReadDefinition {
   const { federation, clusters, storage_providers, environment } = definition;
   const token = secrets.environment[TOKEN];
-  // Until it had a federation, a refresh token was like any other secret of the service.
+  // Before a service had a federation, its refresh token was an ordinary secret of the service.
   const values = federation || !token ? {} : { [TOKEN]: token.reveal() };
   return readDefinition({
     ...definition,

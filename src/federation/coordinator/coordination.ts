@@ -8,18 +8,18 @@ import type { Audit } from '../audit.ts';
 import type { LedgerMember } from './ledger.ts';
 import type { MemberHealthChange } from './results.ts';
 
-/** What the coordinator's verbs need: the stores of this cluster, its other managers, and what chance and time say. */
+/** What the coordinator's operations need: the stores of this cluster, the other managers, randomness and the clock. */
 export interface Coordination {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly own: OwnServices;
   readonly peers: Peers & Partial<PeerConnections>;
-  /** Where a cluster is: by the operator's registry, else by these clusters of a definition. */
+  /** Resolves the address of a cluster: from the operator's registry, else from the `clusters` of a definition. */
   readonly resolve: (clusterId: string, clusters: Definition['clusters']) => Resolved;
-  /** Is it this very manager that would be asked there? */
+  /** Whether the address is that of this manager. */
   readonly isSelf: (address: PeerAddress) => boolean;
-  /** This cluster, as others reach it and its store. */
+  /** This cluster, with the addresses at which others reach it and its store. */
   readonly here: {
     readonly clusterId: string;
     readonly endpoint: string;
@@ -27,19 +27,19 @@ export interface Coordination {
     readonly store: ClusterStore;
   };
   readonly mostMembers: number;
-  /** An access token of the owner from the grant that is kept with the service. Absent: nobody can be asked. */
+  /** Mints an access token of the owner from the grant of the service. Absent if no issuer is configured. */
   readonly getOwnerToken?: (service: Service) => Promise<Secret>;
-  /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent: none ever does. */
+  /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent if jobs are never delegated. */
   readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
-  /** What the owner has to know about a federation beside its members, such as a grant that has expired. */
+  /** What the owner must know about a federation besides its members, such as an expired grant. */
   readonly conditions?: (service: Service) => Promise<readonly FederationCondition[]>;
-  /** Hears of what somebody may ask about later. */
+  /** Receives events for the audit log. */
   readonly audit?: Audit;
-  /** Hears of every member that cannot be brought to what it should be, when that or its reason is new; and when it can again. */
+  /** Called when a member cannot be brought up to date, if that or its reason is new, and when it can again. */
   readonly onMemberHealth?: (look: MemberHealthChange) => void;
-  /** Hears of every member that has asked for something, by its signature. */
+  /** Called for every authenticated request of a member. */
   readonly onMemberRequest?: (member: LedgerMember) => void;
-  /** Other times than the usual ones, by the kind of the member. */
+  /** Overrides of the default deadlines, by kind of member. */
   readonly budgets?: Partial<Record<LedgerMember['kind'], Partial<Budgets>>>;
   readonly now: () => number;
   readonly newUid: () => string;
@@ -51,14 +51,14 @@ export interface FederationCondition {
   readonly reason: string;
 }
 
-/** The service of the coordinator on its own cluster: the verbs of the catalog, with the role that the client cannot say. */
+/** The coordinator's own service: the operations of `src/services`, with the role that a client cannot set. */
 export interface OwnServices {
-  /** The definition that `create` would store. All that can refuse it is said, and nothing is changed. */
+  /** The definition that `create` would store. Throws all reasons to reject it, and changes nothing. */
   plan(principal: Admin | User, body: unknown, federation: FederationRole): Promise<Definition>;
 
   create(principal: Admin | User, body: unknown, federation: FederationRole): Promise<ServiceRecord>;
 
-  /** Replaces the definition under that version alone, and throws like a lost race when it has another. */
+  /** Replaces the definition if the service still has that version; throws `old-version` otherwise. */
   update(
     principal: Admin | User,
     given: ReadDefinition,
@@ -66,39 +66,42 @@ export interface OwnServices {
     federation: FederationRole | undefined,
   ): Promise<ServiceRecord>;
 
-  /** Removes this very service, whatever its version, and all it has. Another of the same name is left alone. */
+  /**
+   * Removes this service, by uid and in any version, with everything it has. Another service of the same name is not
+   * touched.
+   */
   remove(service: Service): Promise<void>;
 }
 
 export type ReadDefinition = ReturnType<typeof readDefinition>;
 
-/** Who asks, and with what they may be known elsewhere. */
+/** The caller, and the credential with which other managers may identify the caller. */
 export interface Caller {
   readonly principal: Admin | User;
-  /** An access token; or the Basic credentials that this manager was given, which are good for this manager alone (F30). */
+  /** An access token; or the Basic credentials of this manager, which are valid for this manager only (F30). */
   readonly credential?: Credential;
 }
 
-/** Milliseconds for which a member is waited for. */
+/** Deadlines of requests to a member, in milliseconds. */
 interface Budgets {
   readonly probe: number;
   readonly create: number;
-  /** What takes longer goes on, and is looked at by the reconciler. */
+  /** An undo that takes longer continues, and the reconciler checks it. */
   readonly undo: number;
 }
 
 /**
- * 14 s together, since oscar-cli gives up after 20 and a federation that was made after all would surprise its user.
- * Shorter: a slow member fails a create that would have come through. What is not done by then is in the ledger. A manager
- * written in Go takes 8 to 12 s to make a service and as long to delete one, so that its parts may take longer, but not all
- * of them: see {@link LONGEST_CREATE}.
+ * 14 s in total: oscar-cli gives up after 20 s, and a federation that is created after that would surprise its user. Smaller
+ * values fail a create that a slow member would have completed. What is not done by then is in the ledger. A Go manager
+ * takes 8 to 12 s to create a service and as long to delete one, so its steps may take longer, but not all of them: see
+ * {@link LONGEST_CREATE}.
  */
 const BUDGETS: Readonly<Record<LedgerMember['kind'], Budgets>> = {
   oscar: { probe: 3_000, create: 8_000, undo: 3_000 },
   upstream: { probe: 10_000, create: 16_000, undo: 3_000 },
 };
 
-/** Milliseconds for a whole create with a member whose manager is written in Go: a second before oscar-cli gives up. */
+/** Milliseconds for a whole create with a member on a Go manager: one second before oscar-cli gives up. */
 export const LONGEST_CREATE = 19_000;
 
 export const budgetsFor = (kind: LedgerMember['kind'], { budgets }: Pick<Coordination, 'budgets'>): Budgets => ({

@@ -29,14 +29,14 @@ import { type MemberCheck, type MemberResult, membersError, recordResults, toPee
 
 interface CreatedFederation {
   readonly record: ServiceRecord;
-  /** With `deployment: best-effort`: members that are yet to be made, and why. */
+  /** With `deployment: best-effort`: members that are not created yet, and why. */
   readonly pending: readonly PendingMember[];
 }
 
 /**
- * Makes a service and its members, or nothing at all (docs/federation.md#create-all-or-nothing). What can refuse is
- * asked first and changes nothing; what is begun is written down before it is; whoever is stopped in between has
- * `recover` behind them, which undoes it.
+ * Creates a service and its members, or nothing (docs/federation.md#create-all-or-nothing). Everything that can reject the
+ * create is checked first and changes nothing. Each step is written to the ledger before it happens, so `recoverFederations`
+ * undoes a create whose manager stopped.
  */
 export async function createFederation(caller: Caller, body: unknown, deps: Coordination): Promise<CreatedFederation> {
   const given = readDefinition(body);
@@ -62,7 +62,7 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   const transaction = await begin(uid, name, probed, deps);
   try {
     await claim(transaction, deps);
-    // Neither needs the other until all is committed, and both are undone by the ledger.
+    // The two are independent until the commit, and the ledger undoes both.
     const [own, made] = await Promise.allSettled([
       deps.own.create(caller.principal, body, role),
       createMembers(transaction, definition, given.secrets.environment, (kind) => time.toMake(kind, spent), deps),
@@ -74,39 +74,39 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
     }
     return await commit(transaction, record, results, deps);
   } catch (error) {
-    // What cannot be undone now is in the ledger, and is undone later: the user hears why there is no service.
+    // What cannot be undone now is in the ledger and is undone later. The caller gets the original error.
     await abort(transaction.entry.ledger, asking, time.toUndo(), deps).catch(() => {});
     throw error;
   }
 }
 
 interface TimeBudget {
-  /** Milliseconds for making a member, of which so many went into freeing the name. */
+  /** Milliseconds to create a member, after `spent` milliseconds went into freeing the name. */
   toMake(kind: LedgerMember['kind'], spent: number): number;
-  /** Milliseconds for which the undo of a member is waited for; undefined: as long as usual. */
+  /** Milliseconds to wait for the undo of a member; undefined means the default. */
   toUndo(): number | undefined;
 }
 
 /**
- * How long a create may take from now on. With a member whose manager is written in Go its parts may take longer than all of
- * it: what the probe took is taken from the time for making members, and the undo is left to the ledger.
+ * How long a create may take from now on. With a member on a Go manager, the deadlines of the steps add up to more than the
+ * whole: the time of the probe counts against the creation of members, and an undo that does not fit is left to the ledger.
  */
 function timeBudget(wanted: readonly DesiredMember[], deps: Coordination): TimeBudget {
   const begun = deps.now();
   const { probe, undo } = budgetsFor('upstream', deps);
-  const isSlow = wanted.some(({ address: place }) => place?.kind === 'upstream');
+  const isSlow = wanted.some(({ address }) => address?.kind === 'upstream');
   const left = () => LONGEST_CREATE - Math.max(deps.now() - begun, 0);
   return {
     toMake(kind, spent) {
       const usual = budgetsFor(kind, deps).create - spent;
-      // A clock that is set meanwhile takes no more than the parts before may have taken.
+      // If the clock is changed meanwhile, no more is subtracted than the earlier steps may take.
       return isSlow ? Math.min(usual, Math.max(left(), LONGEST_CREATE - probe - undo)) : usual;
     },
     toUndo: () => (isSlow ? Math.min(undo, Math.max(left(), 0)) : undefined),
   };
 }
 
-/** A create under way. */
+/** A create in progress. */
 interface Transaction {
   entry: LedgerEntry;
   readonly keys: Map<string, ReturnType<Coordination['newKey']>>;
@@ -142,7 +142,7 @@ async function begin(
     keys.set(keyId, key);
     const { instance } = each.ready ?? {};
     const member: LedgerMember = {
-      ...each.place,
+      ...each.address,
       service: each.wanted.service,
       keyId,
       state: 'wanted',
@@ -156,7 +156,10 @@ async function begin(
   return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
 }
 
-/** The keys are kept, and nobody has given this up meanwhile. If that fails, no member has been asked. */
+/**
+ * Stores the keys and makes sure that no other manager has aborted this create. If this fails, no member has received a
+ * request.
+ */
 async function claim(transaction: Transaction, deps: Coordination): Promise<void> {
   const { keys, entry } = transaction;
   try {
@@ -165,7 +168,7 @@ async function claim(transaction: Transaction, deps: Coordination): Promise<void
     if (!held) throw abortedMeanwhile(entry.ledger);
     transaction.entry = held;
   } catch (error) {
-    // Without its key a member is not asked to undo what it never heard of.
+    // Without its key, a member gets no undo request for a create that it never received.
     await deleteKeys(keys.keys(), deps).catch(() => {});
     throw error;
   }
@@ -204,7 +207,7 @@ function toChecks({ parts }: Transaction, results: readonly MemberResult[]): Mem
   });
 }
 
-/** From here on it exists: the ledger says so, and the service follows it. */
+/** The commit: from the write of the ledger on, the federation exists. The service record follows. */
 async function commit(
   { entry }: Transaction,
   made: ServiceRecord,
@@ -217,7 +220,7 @@ async function commit(
     await ledgers.advance(entry, ledger);
   } catch (error) {
     if (isWriteConflict(error)) throw abortedMeanwhile(ledger);
-    // A store that did not answer may have written it all the same.
+    // A store that did not answer may have written the ledger nevertheless.
     if ((await ledgers.read(ledger.uid))?.ledger.phase !== 'active') throw error;
   }
   return { record: (await markCommitted(ledger, deps)) ?? made, pending: listPending(ledger) };
@@ -235,13 +238,13 @@ async function abort(
   const entry = await new Ledgers(deps).amend(uid, (ledger) => toAborted(ledger, deps.now()));
   if (entry?.ledger.phase === 'ending')
     await continueRemoval(entry, deps, { standIn, ...(wait !== undefined && { wait }) });
-  // Somebody else has undone it, maybe before the service here was made.
+  // Another manager has undone the create, possibly before the service here was created.
   if (!entry) await removeOwnService(service, uid, deps);
 }
 
 /**
- * The name may be held by a create that was given up, or by a delete that is not finished. Gives the milliseconds that it
- * took: they are taken from those for making members, since whoever waits for all of it does not wait for longer.
+ * Frees a name that an aborted create or an unfinished delete still holds. Returns how many milliseconds that took; they
+ * count against the creation of members, because the caller's own deadline does not move.
  */
 async function finishAborted(name: string, deps: Coordination): Promise<number> {
   const role = (await deps.services.get(name))?.service.federation;
@@ -251,7 +254,7 @@ async function finishAborted(name: string, deps: Coordination): Promise<number> 
   const entry = await new Ledgers(deps).read(role.uid);
   if (entry?.ledger.phase === 'ending') await continueRemoval(entry, deps, { wait: undo });
   else if (!entry && !role.committed) await removeOwnService(name, role.uid, deps);
-  // A clock that is set meanwhile takes no more than that.
+  // If the clock is changed meanwhile, no more than the deadline is subtracted.
   return Math.min(Math.max(deps.now() - begun, 0), undo);
 }
 
@@ -266,14 +269,17 @@ function abortedMeanwhile({ service }: Ledger): FederationError {
   return new FederationError('federation-gone', `"${service}" was given up while it was being made: create it again`);
 }
 
-/** A member that can be made, or why it cannot. */
+/** A member that can be created, or the reason why it cannot. */
 interface ProbedMember extends MemberCheck {
   readonly wanted: DesiredMember;
-  readonly place: StoredAddress;
+  readonly address: StoredAddress;
   readonly ready?: CreationPlan & { readonly as: Credential };
 }
 
-/** Asks all members at once whether they can be made. Nothing is changed, but for what an earlier create left to undo. */
+/**
+ * Asks all members concurrently whether they can be created. Changes nothing, except that it finishes the undo of an earlier
+ * create.
+ */
 async function probeMembers(
   wanted: readonly DesiredMember[],
   asking: MemberCredentials,
@@ -281,10 +287,10 @@ async function probeMembers(
 ): Promise<ProbedMember[]> {
   const probed = await Promise.all(
     wanted.map(async (each): Promise<ProbedMember> => {
-      const found = { wanted: each, place: each.address ?? unknownAddress(each.clusterId), member: memberId(each) };
+      const found = { wanted: each, address: each.address ?? unknownAddress(each.clusterId), member: memberId(each) };
       try {
-        const { probe } = budgetsFor(found.place.kind, deps);
-        return { ...found, ready: await withinDeadline(probe, probeMember(each.service, found.place, asking, deps)) };
+        const { probe } = budgetsFor(found.address.kind, deps);
+        return { ...found, ready: await withinDeadline(probe, probeMember(each.service, found.address, asking, deps)) };
       } catch (error) {
         return { ...found, problem: toPeerError(error) };
       }
@@ -295,14 +301,14 @@ async function probeMembers(
 
 async function probeMember(
   name: string,
-  place: StoredAddress,
+  address: StoredAddress,
   asking: MemberCredentials,
   deps: Coordination,
 ): Promise<CreationPlan & { as: Credential }> {
-  const as = await asking(place);
-  const peer = peerFor(place, deps);
+  const as = await asking(address);
+  const peer = peerFor(address, deps);
   let probe = await peer.probe(name, as);
-  if (await finishAbortedUndo(probe, place, as, deps)) {
+  if (await finishAbortedUndo(probe, address, as, deps)) {
     probe = await peer.probe(name, as);
     if (await findAbortedFederation(probe, new Ledgers(deps)))
       throw new PeerError('unreachable', `${STILL_ENDING}: try again in a while`);
@@ -310,7 +316,10 @@ async function probeMember(
   return { ...planCreation(probe, undefined), as };
 }
 
-/** What an aborted create of this coordinator still holds is given back first; with who asks, where keys are not known. */
+/**
+ * Releases what an aborted create of this coordinator still holds there; on Go managers, which know no keys, with the
+ * caller's credential.
+ */
 async function finishAbortedUndo(
   probe: Probe,
   { clusterId, kind }: StoredAddress,
@@ -321,17 +330,17 @@ async function finishAbortedUndo(
   const uid = await findAbortedFederation(probe, ledgers);
   const entry = uid === undefined ? undefined : await ledgers.read(uid);
   if (!entry) return false;
-  // What they see here says nothing about what is theirs elsewhere.
-  const standIn: MemberCredentials = async (place) => {
-    if (place.clusterId === clusterId) return as;
+  // The caller's credential is used at this cluster only: access here implies nothing about other clusters.
+  const standIn: MemberCredentials = async (address) => {
+    if (address.clusterId === clusterId) return as;
     throw new PeerError('refused', 'its owner is not asking');
   };
-  // Somebody waits for the probe, which is made once more after this.
+  // The caller waits for the probe, which runs once more after this.
   await continueRemoval(entry, deps, { standIn, wait: (budgetsFor(kind, deps).probe * 2) / 3 });
   return true;
 }
 
-/** Two members that are one service of one manager, under two names of its cluster. */
+/** Detects two members that are the same service of one manager, under two ids of its cluster. */
 function findTwinProblem({ wanted, ready }: ProbedMember, before: readonly ProbedMember[]): { problem?: PeerError } {
   const same = before.find(
     (other) => ready && other.ready?.instance === ready.instance && other.wanted.service === wanted.service,

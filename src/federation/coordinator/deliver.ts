@@ -23,17 +23,17 @@ import { leftByOwner, type MemberResult, recordResults, reportHealthChanges, toP
 
 interface Delivery {
   readonly asking: MemberCredentials;
-  /** Who stands for the keys of members that know none; those who are asked as otherwise, if it is not said. */
+  /** Credentials for members on Go managers, which know no keys; `asking` if absent. */
   readonly standIn?: MemberCredentials;
-  /** Is it this member's turn? */
+  /** Selects the members of this delivery. */
   readonly isDue?: (member: LedgerMember) => boolean;
-  /** How many are asked at once; all, if it is not said. */
+  /** How many members get a request concurrently; all if absent. */
   readonly atOnce?: number;
 }
 
 /**
- * Tells all members what they are to be, and those that are to go, and writes down what came of it. Each kind by itself: a
- * manager written in Go takes seconds for what takes ours milliseconds, and nobody else waits for it.
+ * Sends each member its definition, ends those that must go, and records the results. Each kind of manager is handled
+ * separately: a Go manager takes seconds for what takes ours milliseconds, and the other members do not wait for it.
  */
 export async function deliverToMembers(
   prepared: PreparedChange,
@@ -46,7 +46,7 @@ export async function deliverToMembers(
   return (await allSettled(told)).flat();
 }
 
-/** A member that is still being ended is made anew when that is done. */
+/** A member that is still being ended is created again after that. */
 async function deliverToKind(
   kind: LedgerMember['kind'],
   due: readonly LedgerMember[],
@@ -77,7 +77,7 @@ async function deliverToKind(
   });
   const [ended, brought] = await Promise.all([ending, bringing]);
   const results = [...ended, ...brought];
-  // Before the ledger says so: a key that is not kept any more is one whose successor is known there.
+  // Before the ledger is written: a key that is missing from the store means that the member has its successor.
   await deleteKeys(
     brought.flatMap((result) => (isRekeyed(result) ? [result.keyId] : [])),
     deps,
@@ -92,8 +92,8 @@ const endedKeyIds = (ended: readonly MemberResult[]) =>
   new Set(ended.filter(({ kind }) => kind === 'ended').map(({ keyId }) => keyId));
 
 /**
- * May it be what has the name of this member there? Another of our managers may be the same one under another id; one that
- * is written in Go is known by its address, and those beside it do not wait while it deletes something.
+ * Whether the ending member may still hold the name of this member. Two of our managers may be the same one under two ids. A
+ * Go manager is identified by its address, so members on other Go managers do not wait for its delete.
  */
 const mayPrecede = (ending: LedgerMember, member: LedgerMember) =>
   ending.kind === 'oscar' ||
@@ -118,24 +118,24 @@ async function mapLimited<T, R>(items: readonly T[], atOnce: number, work: (item
   return results;
 }
 
-/** One member, what it shall be, and as whom it can be made. */
+/** One member, its order, and the credentials to create it. */
 interface Task {
   readonly member: LedgerMember;
   readonly order: WorkerOrder | undefined;
   readonly asking: MemberCredentials;
-  /** Who stands for its key, where keys are not known. */
+  /** Credentials for a Go manager, which knows no keys. */
   readonly standIn: MemberCredentials;
-  /** Why it is not made on a manager that calls itself so. */
+  /** Why the member is not created on the manager with this instance id. */
   readonly twin: (instance: string) => PeerError | undefined;
-  /** Written down before the first request that makes it. Throws when it is not to be made any more. */
+  /** Records in the ledger that a create request is about to be sent. Throws if the member was removed meanwhile. */
   readonly announce: () => Promise<void>;
-  /** The key that is to follow; it may be known there already. */
+  /** The next key; the member may already have it. */
   readonly next?: Secret | undefined;
 }
 
 type Ordered = Task & { readonly order: WorkerOrder };
 
-/** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
+/** Brings a member from any state to its order: creates it, updates it, or reports why not. Calling it again is a no-op. */
 async function bringUpToDate(given: Task, deps: Coordination): Promise<MemberResult> {
   const { member, order } = given;
   const { keyId } = member;
@@ -155,10 +155,12 @@ async function bringUpToDate(given: Task, deps: Coordination): Promise<MemberRes
   }
 }
 
-/** Gives it its next key, if there is one and somebody to ask as. Whoever refuses that is told by the key it has. */
+/**
+ * Installs the next key, if there is one and credentials are available. If the member rejects that, its current key is used.
+ */
 async function rekey(peer: Peer, task: Ordered): Promise<MemberResult | undefined> {
   const { member, order, asking, next, twin } = task;
-  // It may have been the same service only once: it is asked first.
+  // The instance id may be outdated, so the member is inspected first.
   if (member.instance !== undefined && twin(member.instance)) return undefined;
   const as = next && (await asking(member).catch(() => undefined));
   if (!next || !as) return undefined;
@@ -171,7 +173,7 @@ async function rekey(peer: Peer, task: Ordered): Promise<MemberResult | undefine
   }
 }
 
-/** A key that is refused may have been followed by the next one, by somebody who could not say so any more. */
+/** If the key is rejected, the member may already have the next one: a manager stopped before it recorded the switch. */
 async function updateWithKnownKeys(peer: Peer, task: Ordered): Promise<MemberResult | 'nothing' | 'refused'> {
   const { order, next } = task;
   for (const key of next ? [order.key, next] : [order.key]) {
@@ -200,7 +202,7 @@ function throwIfAny(problem: PeerError | undefined): void {
 
 type Keyed = WorkerOrder & MemberKey;
 
-/** One that never was made with this key may have been ended with an earlier one, and is wanted again. */
+/** A member that was never created with this key may have been ended with an earlier one and added again. */
 async function inspect(peer: Peer, order: Keyed, wasMade: boolean): Promise<WorkerState | undefined> {
   try {
     return await peer.inspect(order.name, order);
@@ -218,7 +220,10 @@ async function updateIfNeeded(peer: Peer, order: Keyed, keyId: string, state: Wo
   return { keyId, kind: 'made', revision, digest, instance };
 }
 
-/** Nothing there answers to the key: what has its name is seen by who may make it, or give it this key again. */
+/**
+ * No worker there has the key. A probe with the owner's credentials shows what has the name, and whether it can be created
+ * or re-keyed.
+ */
 async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Promise<MemberResult> {
   const { member, order, asking, twin, announce } = task;
   const { keyId } = member;
@@ -228,7 +233,7 @@ async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refus
     const probe = await peer.probe(order.name, as);
     throwIfAny(twin(probe.instance));
     const readiness = planCreation(probe, order.uid);
-    // A manager that was restored from a backup has neither the key nor the revision of by now.
+    // If this manager was restored from a backup, it has neither the current key nor the current revision.
     if (probe.found === 'member' && probe.revision > revision) return aheadResult(keyId, probe.revision, revision);
     await announce();
     await createMember(peer, order, readiness, as);
@@ -238,16 +243,16 @@ async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refus
     const problem = toPeerError(error);
     if (problem.code !== 'refused') return failureResult(keyId, problem);
     if (member.revision === undefined) return { keyId, kind: 'missing', problem };
-    // It never had a key: what is missing is somebody to ask as.
+    // A Go manager never had a key: what is missing are credentials.
     if (seen === 'refused')
       return member.kind === 'upstream' ? { keyId, kind: 'conflict', problem } : keyLostResult(keyId);
-    // Where it was once made, whoever reads this learns more than that somebody may not make it.
+    // The member was created once, so the reason also says that it is gone.
     const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };
   }
 }
 
-/** Whoever says more than any backup can explain would have all the others follow. */
+/** A member that claims a revision no backup can explain is not believed: all other members would have to follow it. */
 function aheadResult(keyId: string, known: number, revision: number): MemberResult {
   if (known - revision <= FURTHEST_AHEAD) return { keyId, kind: 'ahead', revision: known };
   const why = `it claims revision ${known}, too far past ${revision} to be believed: remove it, and add it again`;
@@ -266,14 +271,14 @@ function failureResult(keyId: string, problem: PeerError): MemberResult {
 }
 
 /**
- * How far ahead of its coordinator a member is believed to be. Less: a backup of a service that changes every minute may be
- * too old after a while. More: members that lie are sooner where numbers end.
+ * How far ahead of its coordinator a member may be. With a smaller value an old backup of a service that changes every
+ * minute is not recognized; with a larger one a lying member exhausts the range of numbers sooner.
  */
 const FURTHEST_AHEAD = 1_000_000;
 
 /**
- * Goes past the latest revision that members know: this manager was restored from a backup, and what it says now is the
- * latest. Undefined when no member knows a later one.
+ * Raises the revision above the latest one that members report: this manager was restored from a backup, and its definition
+ * must count as the latest. Returns undefined if no member is ahead.
  */
 export async function exceedMemberRevisions(
   { service, version }: ServiceRecord,
@@ -291,8 +296,8 @@ export async function exceedMemberRevisions(
 }
 
 /**
- * Writes down that members are about to be told to be made, before they are: from then on something may be there. Those that
- * come to it while the ledger is being written share the next write.
+ * Records in the ledger that create requests are about to be sent; from then on a worker may exist. Members that arrive
+ * during a write share the next one.
  */
 class Announcements {
   readonly #uid: string;
@@ -305,7 +310,7 @@ class Announcements {
     this.#ledgers = new Ledgers(deps);
   }
 
-  /** Throws when this member is not to be made any more: somebody has removed it, and knows that nothing was sent. */
+  /** Throws if this member was removed meanwhile: the ledger then states that nothing was sent. */
   async announce(keyId: string): Promise<void> {
     this.#waiting.add(keyId);
     const before = this.#writing.catch(() => undefined);
@@ -334,17 +339,17 @@ function markRequested(ledger: Ledger, told: ReadonlySet<string>): Ledger {
   return { ...ledger, members };
 }
 
-/** What a probe allows. */
+/** How a member can be created, according to a probe. */
 export type CreationPlan =
   | { readonly by: 'create'; readonly instance: string }
   | { readonly by: 'adopt'; readonly version: string; readonly instance: string }
-  /** It is one of this federation already, under another key. */
+  /** The service is already a worker of this federation, with another key. */
   | { readonly by: 'repeat'; readonly instance: string };
 
-/** A create waits for that, since managers written in Go break when one overlaps with the end of the one before. */
+/** A create waits for this, because Go managers fail if a create overlaps with the delete of its predecessor. */
 export const STILL_ENDING = 'what was there before is still being ended';
 
-/** Says how a member can be made from what is there; throws `taken` when it cannot. */
+/** Decides how a member can be created from what exists there; throws `taken` if it cannot. */
 export function planCreation(probe: Probe, uid: string | undefined): CreationPlan {
   const { instance } = probe;
   switch (probe.found) {
@@ -371,7 +376,10 @@ export async function createMember(
   else if (!(await peer.rekey(order, as))) throw new PeerError('stale', 'it has gone there just now');
 }
 
-/** Was this federation of ours given up, so that what it still holds can be had once its undo is done? */
+/**
+ * The uid of an aborted federation of this coordinator that still holds the name; the name is free once its undo is
+ * complete.
+ */
 export async function findAbortedFederation(probe: Probe, ledgers: Ledgers): Promise<string | undefined> {
   if (probe.found !== 'member') return undefined;
   const entry = await ledgers.read(probe.uid);

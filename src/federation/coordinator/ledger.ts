@@ -11,18 +11,18 @@ import {
 } from '../../ports/index.ts';
 
 /**
- * What the coordinator knows about its federation, in one entry of the journal (`federation/<uid>`): ids, addresses, digests
- * and states, never definitions or secrets. Whoever changes it holds the version that it read, so that there is one writer at
- * a time, and whoever comes after a crash reads what was begun.
+ * What the coordinator knows about its federation, in one journal entry (`federation/<uid>`): ids, addresses, digests and
+ * states, never definitions or secrets. Every write is a compare-and-swap on the version that was read, so there is one
+ * writer at a time, and recovery after a crash reads what was begun.
  */
 export interface Ledger {
   readonly uid: string;
-  /** Of the service at the coordinator. */
+  /** The name of the coordinator's own service. */
   readonly service: string;
   readonly serviceUid: string;
   /**
-   * `creating`: without `committed` all of it is undone. `active`: members are brought to the revision. `ending`: the service
-   * is gone, the members have to be told.
+   * `creating`: everything is undone unless the create commits. `active`: members are brought to the revision. `ending`: the
+   * service is removed, and the members must be ended.
    */
   readonly phase: 'creating' | 'active' | 'ending';
   readonly revision: number;
@@ -37,27 +37,28 @@ export interface LedgerMember {
   readonly verify: boolean;
   readonly guarded: boolean;
   readonly kind: 'oscar' | 'upstream';
-  /** SHA-256 of the member key, which is in the room `member` under this id. */
+  /** SHA-256 of the member key, which the secret store has under the kind `member` and this id. */
   readonly keyId: string;
-  /** Of the key that is to follow it: the member may have taken it up already. */
+  /** The id of the next key; the member may already have it. */
   readonly nextKeyId?: string;
-  /** When the member took up its key. */
+  /** When the member got its current key. */
   readonly keyedAt?: number;
   /**
-   * `wanted`: to be made. `made`: it answered so, with this revision. `leaving`: gets no new work, and is ended when it has
-   * none. `undoing`: to be ended at once. `conflict`: something else has its name. `left`: its owner ended it there.
+   * `wanted`: to be created. `made`: created, with this revision. `leaving`: gets no new jobs, and is ended when it has
+   * none. `undoing`: to be ended at once. `conflict`: another service has its name. `left`: its owner deleted it on its
+   * cluster.
    */
   readonly state: 'wanted' | 'made' | 'leaving' | 'undoing' | 'conflict' | 'left';
-  /** No request that makes it was ever sent: nothing can be there that has to be ended. Written off before the first one is. */
+  /** No create request was ever sent, so there is nothing to end. Cleared before the first request is sent. */
   readonly unrequested?: boolean;
-  /** How it is ended. */
+  /** How the member is ended. */
   readonly end?: 'undo' | 'detach';
-  /** It is ended at once, whatever work it has. */
+  /** The member is ended at once, even if it has jobs. */
   readonly force?: boolean;
   readonly revision?: number;
   readonly digest?: string;
   readonly instance?: string;
-  /** When it last answered, and why it did not since. */
+  /** When the member last answered; `reason` says why it has not since. */
   readonly lastSeen?: number;
   readonly reason?: string;
   readonly since: number;
@@ -71,14 +72,14 @@ export interface LedgerEntry {
 export const memberId = ({ clusterId, service }: Pick<LedgerMember, 'clusterId' | 'service'>) =>
   `${clusterId}/${service}`;
 
-/** All keys by which the member may know this federation. */
+/** The ids of all keys that the member may have. */
 export const listKeyIds = ({ keyId, nextKeyId }: Pick<LedgerMember, 'keyId' | 'nextKeyId'>): string[] =>
   nextKeyId === undefined ? [keyId] : [keyId, nextKeyId];
 
 const PREFIX = 'federation/';
 const journalKey = (uid: string) => `${PREFIX}${uid}`;
 
-/** The ledgers in the journal. Every write is a compare-and-swap: who was overtaken hears `conflict`. */
+/** The ledgers in the journal. Every write is a compare-and-swap; a writer that lost the race gets `conflict`. */
 export class Ledgers {
   readonly #journal: Journal;
 
@@ -100,7 +101,7 @@ export class Ledgers {
     return { ledger, version: await this.#journal.advance(journalKey(ledger.uid), version, packLedger(ledger)) };
   }
 
-  /** Takes it to work on it; undefined when somebody else was faster. */
+  /** Claims the ledger for a change; undefined if another writer was faster. */
   async claim({ ledger, version }: LedgerEntry): Promise<LedgerEntry | undefined> {
     const claimed = await this.#journal.claim(journalKey(ledger.uid), version);
     return claimed === 'busy' ? undefined : { ledger, version: claimed };
@@ -111,8 +112,8 @@ export class Ledgers {
   }
 
   /**
-   * Writes what follows from whatever the ledger is by now, however many others write. Nothing is written when it follows
-   * that nothing changes. Undefined when the ledger is gone.
+   * Applies a change to the current ledger, and retries if other writers interfere. Does not write if the change returns the
+   * same ledger. Returns undefined if the ledger is gone.
    */
   async amend(uid: string, change: (ledger: Ledger) => Ledger): Promise<LedgerEntry | undefined> {
     for (;;) {
@@ -138,7 +139,7 @@ export class Ledgers {
   }
 }
 
-/** Did somebody else write first? */
+/** Whether another writer was first. */
 export function isWriteConflict(error: unknown): boolean {
   return error instanceof StoreError && (error.code === 'conflict' || error.code === 'absent');
 }
@@ -148,24 +149,24 @@ function toLedgerEntry({ key, state, version }: JournalEntry): LedgerEntry {
 }
 
 /**
- * A ledger as an entry of the journal holds it. An entry has 64 KiB and a federation may have 100 members, and as many that
- * are being ended: so a member is a list without the names of its fields, digests are in base64, and the address of a
- * cluster is there once. Where that is still too much, it holds only what the federation cannot do without.
+ * Packs a ledger for the journal. An entry has 64 KiB, and a federation may have 100 members and as many that are being
+ * ended. So a member is a list without field names, digests are in base64, and each cluster address is stored once. If that
+ * is still too large, optional fields are dropped.
  */
 export function packLedger(ledger: Ledger): JournalState {
   const whole = packMembers(ledger, (member) => member);
   return sizeOf(whole) <= JOURNAL_STATE_BYTES ? whole : packMembers(ledger, compactMember);
 }
 
-/** The least that an entry for this ledger takes. */
+/** The size of the entry for this ledger without optional fields. */
 export const packedSize = (ledger: Ledger): number => sizeOf(packMembers(ledger, compactMember));
 
 const sizeOf = (state: JournalState) => Buffer.byteLength(JSON.stringify(state));
 
-/** That there is a reason says that a member is away, so some of it stays. */
+/** A reason marks a member as unreachable, so its beginning is kept. */
 const COMPACT_REASON = 16;
 
-/** What a member has to be brought up to date, or ended, by. */
+/** Keeps only what is needed to update or end the member. */
 function compactMember(member: LedgerMember): LedgerMember {
   const { digest: _, reason, ...known } = member;
   if (member.state !== 'undoing' && member.state !== 'leaving')
@@ -220,15 +221,18 @@ type PackedMember = [
   nextKeyId?: string | null,
   keyedAt?: number | null,
   force?: boolean | null,
-  untold?: boolean | null,
+  unrequested?: boolean | null,
 ];
 
-/** A sentence, with what a manager written in Go answered. Longer: of fewer members there is room for all of it. */
+/**
+ * Enough for a sentence with the answer of a Go manager. With a larger value fewer members fit without dropping optional
+ * fields.
+ */
 const LONGEST_REASON = 240;
 
 function packMember(member: LedgerMember, place: number): JournalValue[] {
   const { service, keyId, state, since, end, revision, digest, instance, lastSeen, reason } = member;
-  const { nextKeyId, keyedAt, force, unrequested: untold } = member;
+  const { nextKeyId, keyedAt, force, unrequested } = member;
   return trimNulls([
     place,
     service,
@@ -244,17 +248,17 @@ function packMember(member: LedgerMember, place: number): JournalValue[] {
     nextKeyId === undefined ? null : compressDigest(nextKeyId),
     keyedAt ?? null,
     force ?? null,
-    untold ?? null,
+    unrequested ?? null,
   ]);
 }
 
-/** What most members have not stands last, and need not be there. */
+/** Fields that most members do not have are last, so trailing nulls are dropped. */
 const trimNulls = (packed: JournalValue[]) => packed.slice(0, packed.findLastIndex((each) => each !== null) + 1);
 
 function unpackMember(packed: PackedMember, places: readonly PackedAddress[]): LedgerMember {
   const [place, service, keyId, state, since, end = null, revision = null, digest = null, ...rest] = packed;
   const [instance = null, lastSeen = null, reason = null, nextKeyId = null, keyedAt = null, ...last] = rest;
-  const [force = null, untold = null] = last;
+  const [force = null, unrequested = null] = last;
   const [clusterId, endpoint, verify, guarded, kind] = places[place] ?? (['', '', true, true, 'oscar'] as const);
   return {
     clusterId,
@@ -275,11 +279,11 @@ function unpackMember(packed: PackedMember, places: readonly PackedAddress[]): L
     ...(nextKeyId !== null && { nextKeyId: expandDigest(nextKeyId) }),
     ...(keyedAt !== null && { keyedAt }),
     ...(force !== null && { force }),
-    ...(untold !== null && { unrequested: untold }),
+    ...(unrequested !== null && { unrequested }),
   };
 }
 
-/** A digest in hexadecimal is half as long again as in base64; anything else stays as it is. */
+/** A hexadecimal digest is half as long again as one in base64. Other text is not changed. */
 const compressDigest = (text: string) =>
   /^[0-9a-f]{64}$/.test(text) ? `~${Buffer.from(text, 'hex').toString('base64url')}` : text;
 
@@ -292,8 +296,8 @@ function findCoordinatorRole(record: ServiceRecord | undefined, uid: string) {
 }
 
 /**
- * Says in the service what its ledger says already: the federation is made, and takes work. Undefined when there is no
- * such service any more.
+ * Copies the commit from the ledger to the service, which accepts jobs from then on. Returns undefined if the service no
+ * longer exists.
  */
 export async function markCommitted(
   { service: name, uid }: Ledger,
@@ -301,7 +305,7 @@ export async function markCommitted(
 ): Promise<ServiceRecord | undefined> {
   for (;;) {
     const known = await services.get(name);
-    // Its members are ended if it is not there: that is not said by what is only known here.
+    // The members are ended if the service does not exist, so a cached absence is confirmed with a fresh read.
     const current = findCoordinatorRole(known, uid) ? known : await services.getFresh(name);
     const role = findCoordinatorRole(current, uid);
     if (!current || !role) return undefined;

@@ -5,7 +5,7 @@ import { type Credential, type Peer, type PeerAddress, PeerError } from '../../p
 import type { Caller, Coordination } from './coordination.ts';
 import type { LedgerMember } from './ledger.ts';
 
-/** What the ledger keeps of an address. */
+/** The address of a member, as the ledger stores it. */
 export type StoredAddress = Pick<LedgerMember, 'clusterId' | 'endpoint' | 'verify' | 'guarded' | 'kind'>;
 
 export const toStoredAddress = ({ clusterId, endpoint, verify, guarded, kind }: PeerAddress): StoredAddress => ({
@@ -16,7 +16,7 @@ export const toStoredAddress = ({ clusterId, endpoint, verify, guarded, kind }: 
   kind,
 });
 
-/** A cluster that nobody knows yet. */
+/** The address of a cluster that is not known yet. */
 export const unknownAddress = (clusterId: string): StoredAddress => ({
   clusterId,
   endpoint: '',
@@ -25,49 +25,51 @@ export const unknownAddress = (clusterId: string): StoredAddress => ({
   kind: 'oscar',
 });
 
-/** Where a member is. A registered cluster may have moved since, and its certification authority is in the registry alone. */
-export function resolveMemberAddress(place: StoredAddress, { resolve }: Pick<Coordination, 'resolve'>): PeerAddress {
-  const registered = place.guarded ? undefined : resolve(place.clusterId, {});
-  return registered && 'address' in registered ? registered.address : toStoredAddress(place);
+/**
+ * The current address of a member. A registered cluster may have moved, and only the registry has its certificate authority.
+ */
+export function resolveMemberAddress(address: StoredAddress, { resolve }: Pick<Coordination, 'resolve'>): PeerAddress {
+  const registered = address.guarded ? undefined : resolve(address.clusterId, {});
+  return registered && 'address' in registered ? registered.address : toStoredAddress(address);
 }
 
-export function peerFor(place: StoredAddress, { peers, resolve }: Pick<Coordination, 'peers' | 'resolve'>): Peer {
-  return peers.at(resolveMemberAddress(place, { resolve }));
+export function peerFor(address: StoredAddress, { peers, resolve }: Pick<Coordination, 'peers' | 'resolve'>): Peer {
+  return peers.at(resolveMemberAddress(address, { resolve }));
 }
 
-/** As whom the manager of a member is asked to make something. Throws `refused` when there is nobody to ask as. */
-export type MemberCredentials = (place: StoredAddress) => Promise<Credential>;
+/** Finds the credential for requests to a member's manager. Throws `refused` if there is none. */
+export type MemberCredentials = (address: StoredAddress) => Promise<Credential>;
 
-/** What a definition says about other clusters, and the passwords that go with it. */
+/** The accounts at other clusters in a definition, with their passwords. */
 interface Accounts {
   readonly clusters: Definition['clusters'];
   readonly credentials: DefinitionSecrets['credentials'];
 }
 
 /**
- * A user is known by their access token everywhere. The administrator is known here alone: elsewhere an account of that
- * cluster is needed, since the password of this one never leaves it (F30).
+ * The caller's own credentials. An access token identifies a user on every cluster. The administrator needs an account at
+ * each other cluster, because the password of this cluster never leaves it (F30).
  */
 export function callerCredentials(
   { credential }: Caller,
   accounts: Accounts,
   deps: Pick<Coordination, 'resolve' | 'isSelf'>,
 ): MemberCredentials {
-  return async (place) => {
+  return async (address) => {
     if (credential?.kind === 'bearer') return credential;
-    if (credential && deps.isSelf(resolveMemberAddress(place, deps))) return credential;
-    return findAccount(place, accounts);
+    if (credential && deps.isSelf(resolveMemberAddress(address, deps))) return credential;
+    return findAccount(address, accounts);
   };
 }
 
-/** Behind the owner's back, as far as they left something to ask with. */
+/** The owner's credentials while the owner is absent: a token from the grant, or an account in the definition. */
 export function ownerCredentials(
   service: Service,
   accounts: Accounts,
   { getOwnerToken }: Pick<Coordination, 'getOwnerToken'>,
 ): MemberCredentials {
-  return async (place) => {
-    if (service.owner === CLUSTER_ADMIN) return findAccount(place, accounts);
+  return async (address) => {
+    if (service.owner === CLUSTER_ADMIN) return findAccount(address, accounts);
     if (!getOwnerToken) {
       throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
     }
@@ -76,8 +78,8 @@ export function ownerCredentials(
 }
 
 /**
- * Who stands for the key of a member whose manager knows no keys: the owner of the service, who is asking or has left
- * something to ask with. What somebody else may do here says nothing about what they may do there.
+ * Credentials for a member on a Go manager, which knows no keys: those of the service's owner, who is the caller or has left
+ * a grant. The rights of another caller on this cluster imply nothing about that one.
  */
 export function standInCredentials(
   principal: Principal,
@@ -91,7 +93,7 @@ export function standInCredentials(
   return isOwner ? asking : ownerCredentials(service, accounts, deps);
 }
 
-/** What is wrong with a grant is for its owner to know; that an issuer is away is nobody's fault, and passes. */
+/** An invalid grant is reported to its owner; an issuer that is unavailable is a transient failure. */
 function cannotGetToken(error: unknown): never {
   if (!(error instanceof OscarError)) throw error;
   if (error.code === 'issuer-unavailable') throw new PeerError('unreachable', error.message, { cause: error });

@@ -5,7 +5,7 @@ import { type Credential, withAsking } from '../../peers/index.ts';
 import type { SecretStore } from '../../ports/index.ts';
 import { isWriteConflict } from './ledger.ts';
 
-/** Keys of members by their ids. */
+/** Keys of members, by key id. */
 export type MemberKeys = ReadonlyMap<string, Secret>;
 
 interface KeyStore {
@@ -25,8 +25,8 @@ export async function readKey(id: string, { secrets }: KeyStore): Promise<Secret
 }
 
 /**
- * Keeps as whom a member is ended whose manager knows no keys, beside its key, with which it goes: what its owner left to
- * ask with goes with the service. The first one stays, since it is the owner's.
+ * Stores the credential with which a member on a Go manager is ended. It is stored with the member's key and deleted with
+ * it, because the owner's grant is deleted with the service. The first credential is kept: it is the owner's.
  */
 export async function storeStandIn(id: string, as: Credential, { secrets }: KeyStore): Promise<void> {
   await amendKey(id, { secrets }, ({ standIn }) => (standIn ? undefined : { standIn: writeCredential(as) }));
@@ -50,8 +50,8 @@ function readCredential(kept: Secret): Credential {
 }
 
 /**
- * Is this the first time that a request was signed with this key? It is written down beside the key, with which it goes: of
- * all managers that hear the same request, one is told so.
+ * Records a signed request, and returns whether it is new. The record is stored with the key, by compare-and-swap: if
+ * several managers receive the same request, one of them gets true.
  */
 export async function recordKeyUse(id: string, asking: SeenRequest, { secrets }: KeyStore): Promise<boolean> {
   return amendKey(id, { secrets }, ({ asked: before }) => {
@@ -63,7 +63,7 @@ export async function recordKeyUse(id: string, asking: SeenRequest, { secrets }:
 
 type Values = Readonly<Record<string, Secret>>;
 
-/** Writes more beside a key, however many others do. False when there is nothing to write, or no key. */
+/** Adds values to the stored key, and retries on conflict. Returns false if there is nothing to add, or no key. */
 async function amendKey(
   id: string,
   { secrets }: KeyStore,

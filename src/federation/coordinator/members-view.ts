@@ -4,7 +4,7 @@ import type { Definition, Replica } from '../../model/service/index.ts';
 import type { Journal, ServiceStore } from '../../ports/index.ts';
 import { type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
 
-/** What is known about a member, for `include=status`. */
+/** The status of a member, for `include=status`. */
 interface MemberStatus {
   readonly state: 'ready' | 'pending' | 'unreachable' | 'conflict' | 'removing' | 'removed-by-owner';
   readonly revision?: number;
@@ -14,11 +14,11 @@ interface MemberStatus {
 
 interface MembersView {
   readonly topology: string;
-  /** Null when there are none, as clients expect (docs/federation.md#members). */
+  /** Null if there are no members, as clients expect (docs/federation.md#members). */
   readonly members: readonly (Replica | (Replica & MemberStatus))[] | null;
 }
 
-/** The members of a service; with its ledger also what became of each, and those that are still leaving. */
+/** The members of a service; with its ledger also the status of each, and members that are still leaving. */
 export function membersView({ federation }: Pick<Definition, 'federation'>, ledger?: Ledger): MembersView {
   const { topology = 'none', members = [] } = federation ?? {};
   const shown = ledger ? withStatus(members, ledger) : members;
@@ -38,9 +38,9 @@ function withStatus(members: readonly Replica[], ledger: Ledger): (Replica & Mem
   return [...current, ...going];
 }
 
-/** What is known of each member that this federation has made or is to make, by `<cluster id>/<service>`. */
+/** The status of each member in the ledger, by `<cluster id>/<service>`. */
 function memberStates(ledger: Ledger): Map<string, MemberStatus> {
-  // One that is being ended and made anew is what it becomes.
+  // For a member that is ended and created again, the new entry counts.
   const last = ledger.members.toSorted((a, b) => Number(isLeaving(b)) - Number(isLeaving(a)));
   return new Map(last.map((member) => [memberId(member), toMemberStatus(member, ledger)]));
 }
@@ -82,16 +82,16 @@ const toReplica = ({ clusterId, service }: LedgerMember): Replica => ({
   headers: {},
 });
 
-/** A member is not what it was. */
+/** The state of a member has changed. */
 export interface MemberEvent {
   readonly service: string;
   /** `<cluster id>/<service>`. */
   readonly member: string;
-  /** `removed`: it is none any more. */
+  /** `removed`: it is no longer a member. */
   readonly state: MemberStatus['state'] | 'removed';
   readonly reason?: string;
   readonly revision?: number;
-  /** When that was noticed. */
+  /** When the manager noticed the change. */
   readonly at: string;
 }
 
@@ -102,20 +102,20 @@ interface MemberWatchDeps {
 }
 
 /**
- * How often ledgers are looked at, while somebody follows. Shorter: more reads for nothing. Longer: people wait. A ledger is
- * written by whichever manager of the cluster looks after it, so that nobody can be told by who writes.
+ * How often the ledgers are read while a client follows. A smaller value reads more often for nothing; a larger one delays
+ * events. Polling is needed because any manager of the cluster may write a ledger.
  */
 const POLL_INTERVAL = 3_000;
 
 type KnownStates = ReadonlyMap<string, KnownState>;
 type KnownState = Omit<MemberEvent, 'at'> & {
-  /** Of the federation. */
+  /** The federation's uid. */
   readonly uid: string;
 };
 
 const stateKey = ({ uid, member }: KnownState) => `${uid} ${member}`;
 
-/** Tells of members whose state changes: what they are now, not every step between. All who follow share what is read. */
+/** Reports changes of member states: the current state, not every intermediate one. All followers share the same reads. */
 export class MemberWatch {
   readonly #deps: MemberWatchDeps;
   readonly #every: number;
@@ -126,7 +126,7 @@ export class MemberWatch {
     this.#every = every;
   }
 
-  /** What all members are that this principal may see, then what changes, until the signal says so. */
+  /** Yields the state of all members that the principal may see, then each change, until the signal aborts. */
   async *follow(principal: Principal, signal: AbortSignal): AsyncGenerator<MemberEvent[], undefined> {
     let before: KnownStates = new Map();
     const told = new Set<string>();
@@ -143,7 +143,7 @@ export class MemberWatch {
     }
   }
 
-  /** The service goes before its members do: who was told of one while it was there is told of its end. */
+  /** The service is removed before its members: a follower that got a member's state also gets its removal. */
   async #visible(principal: Principal, all: readonly KnownState[], told: ReadonlySet<string>): Promise<KnownState[]> {
     const visible = new Map<string, boolean | undefined>();
     for (const { uid, service: name } of all) {

@@ -6,7 +6,7 @@ import type { Coordination } from './coordination.ts';
 import { type Ledger, type LedgerMember, memberId } from './ledger.ts';
 import type { MemberKeys } from './member-keys.ts';
 
-/** What each member shall be, by the id of its key. Members whose key or cluster is not known get none. */
+/** The order for each member, by key id. A member whose key or cluster is unknown gets none. */
 export function buildOrders(
   { definition }: Pick<Service, 'definition'>,
   secrets: Readonly<Record<string, Secret>>,
@@ -56,14 +56,14 @@ export function buildOrders(
   );
 }
 
-/** Is it one that the definition names? */
+/** Whether the definition names the member. */
 export const isCurrent = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'leaving';
 
-/** The id of this cluster, as the members of this service know it. */
+/** The id by which the members of this service know this cluster. */
 export const originClusterId = ({ definition }: Pick<Service, 'definition'>, { here }: Pick<Coordination, 'here'>) =>
   definition.cluster_id || here.clusterId;
 
-/** A member that is not what it should be yet. */
+/** A member that is not up to date yet. */
 export interface PendingMember {
   readonly member: string;
   readonly reason: string;
@@ -75,7 +75,7 @@ export function listPending(ledger: Ledger): PendingMember[] {
     .map((member) => ({ member: memberId(member), reason: member.reason ?? 'it has not answered yet' }));
 }
 
-/** Is there one of which nobody says why? */
+/** Whether a member is pending without a reason. */
 export const hasUnexplained = (ledger: Ledger): boolean =>
   ledger.members.some((member) => isPending(member, ledger) && member.reason === undefined);
 
@@ -83,9 +83,9 @@ const isPending = (member: LedgerMember, { revision }: Ledger) =>
   isCurrent(member) && !(member.state === 'made' && member.revision === revision);
 
 /**
- * Why a member is not made on the manager that answers: its service there is the coordinator's own, or another member, under
- * another id of that cluster. Of two members the one that is made comes first, then the one that was named first: each of
- * them would take the worker from the other, again and again.
+ * Why a member is not created on the manager that answers: its service there is the coordinator's own or another member,
+ * under another id of that cluster. Of two such members, the one that is already created wins, then the one that is named
+ * first; otherwise each would take the worker from the other repeatedly.
  */
 export function findTwin(
   member: LedgerMember,

@@ -11,17 +11,17 @@ import {
 } from '../../services/index.ts';
 import type { OwnServices } from './coordination.ts';
 
-/** As the catalog stores it. */
+/** The definition as it is stored, with owner and VO. */
 function toOwnedDefinition(principal: Admin | User, definition: Definition, { allowedGroups }: Services): Definition {
   if (principal.kind === 'admin') return ownedBy(definition, CLUSTER_ADMIN);
   const { vo } = chooseVo({ requested: definition.vo, userGroups: principal.groups, allowedGroups });
   return ownedBy({ ...definition, vo }, principal.uid);
 }
 
-/** Enough for any burst of writers to one service. */
+/** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 const ATTEMPTS = 8;
 
-/** The coordinator's own service, by the verbs of the catalog. */
+/** Implements the operations on the coordinator's own service with `src/services`. */
 export function ownServices(catalog: Services): OwnServices {
   return {
     async plan(principal, body, federation) {

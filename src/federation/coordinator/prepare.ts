@@ -21,23 +21,23 @@ import { buildOrders, isCurrent, originClusterId } from './orders.ts';
 export interface PreparedChange {
   readonly entry: LedgerEntry;
   readonly service: Service;
-  /** Everything else that its definition keeps secret, for asking other clusters. */
+  /** The other secrets of the definition, for requests to other clusters. */
   readonly credentials: Readonly<Record<string, Secret>>;
   readonly orders: ReadonlyMap<string, WorkerOrder>;
-  /** Keys that are to follow those of members, by the ids of the latter. */
+  /** Next keys of members, by the ids of their current keys. */
   readonly next: ReadonlyMap<string, Secret>;
 }
 
 export interface KeyRenewal {
-  /** Is somebody there who can make a member anew under another key? */
+  /** Whether credentials are available to create a member again with another key. */
   readonly renew: boolean;
   readonly rekey?: (member: LedgerMember) => boolean;
 }
 
 /**
- * Writes down what the members of a service are to be, before any of them is told. The ledger names a key first, then it is
- * kept, and a last compare-and-swap makes sure that nobody has taken it for lost in between. Undefined when somebody else
- * is at work on this ledger, or has a later definition.
+ * Records the desired members of a service in the ledger, before any of them gets a request. The ledger names a new key
+ * first, then the key is stored, and a last compare-and-swap ensures that no other manager treated the key as lost in
+ * between. Returns undefined if another manager is changing this ledger, or has a later definition.
  */
 export async function prepareChange(
   entry: LedgerEntry,
@@ -79,7 +79,10 @@ export async function prepareChange(
   return { entry: held, service, credentials: secrets.credentials, orders, next: new Map(next) };
 }
 
-/** From here on members without work are ended; of all who come this far with one version, one goes on. */
+/**
+ * Marks leaving members without jobs for their end. Of all managers that reach this point with the same version, one
+ * continues.
+ */
 async function claimLedger(entry: LedgerEntry, deps: Coordination): Promise<LedgerEntry | undefined> {
   const ledgers = new Ledgers(deps);
   const working = await membersWithJobs(entry.ledger, deps);
@@ -93,7 +96,7 @@ async function claimLedger(entry: LedgerEntry, deps: Coordination): Promise<Ledg
   }
 }
 
-/** Whoever overtook us may use the keys that the ledger names; nobody can use others. */
+/** The manager that was faster may use keys that the ledger names. Other keys are useless. */
 async function deleteUnnamedKeys(uid: string, keyIds: Iterable<string>, deps: Coordination): Promise<void> {
   const current = await new Ledgers(deps).read(uid);
   const named = new Set(current?.ledger.members.flatMap(listKeyIds));
@@ -118,21 +121,24 @@ export function desiredMembers(
 ): DesiredMember[] {
   return deployedMembers(definition.federation?.members).map(({ cluster_id, service_name }) => {
     const resolved = deps.resolve(cluster_id, definition.clusters);
-    const found = 'problem' in resolved ? resolved : { place: toStoredAddress(resolved.address) };
+    const found = 'problem' in resolved ? resolved : { address: toStoredAddress(resolved.address) };
     return { clusterId: cluster_id, service: service_name, ...found };
   });
 }
 
-/** Members of type `endpoint` are any URL: nothing is deployed there (F18). */
+/** A member of type `endpoint` is just a URL; nothing is deployed there (F18). */
 export const deployedMembers = (members: readonly Replica[] | undefined): Replica[] =>
   (members ?? []).filter(({ type }) => type === 'oscar');
 
-/** How long a member that leaves may go on with what it has. Shorter: long jobs are lost. Longer: nobody waits for it. */
+/**
+ * How long a leaving member may keep running its jobs. A smaller value loses long jobs; a larger one keeps members that
+ * hang.
+ */
 const LONGEST_DRAIN = 24 * 3_600_000;
 
 /**
- * The members that leave and are not to be ended yet, since they hold jobs. Of whom nothing can be learnt now it is taken
- * for granted: it is asked again.
+ * The leaving members that still have jobs. A member whose jobs cannot be counted now is treated as having some, and is
+ * checked again later.
  */
 async function membersWithJobs(
   { serviceUid, members }: Ledger,
@@ -150,7 +156,7 @@ async function membersWithJobs(
   return new Set(working.flat());
 }
 
-/** What can be known about the members of a definition without asking anybody; all that is wrong is said at once. */
+/** Checks the members of a definition without any request, and throws all problems at once. */
 export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>, deps: Coordination): DesiredMember[] {
   const wanted = desiredMembers({ definition }, deps);
   const problems = [
@@ -161,7 +167,7 @@ export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>,
   return wanted;
 }
 
-/** A federation acts for its owner when they are not there, so it needs a refresh token before it has members. */
+/** A federation acts for its owner in the owner's absence, so it needs a refresh token before it has members. */
 export function requireGrant(credentials: ReadDefinition['secrets']['credentials']): void {
   const { [REFRESH_TOKEN_SLOT]: brought, [GRANT_SLOT]: kept } = credentials;
   if (kept || (brought && brought.reveal().trim() !== '')) return;

@@ -11,35 +11,44 @@ import { prepareChange } from './prepare.ts';
 import { continueRemoval, type ReconcileRound, toEndingLedger } from './remove-federation.ts';
 import type { MemberResult } from './results.ts';
 
-/** How often every member is looked at. Shorter: more requests for nothing. Longer: what was changed there stays so. */
+/**
+ * How often every member is checked. A smaller value sends more requests for nothing; a larger one leaves changes on
+ * members' clusters uncorrected for longer.
+ */
 const INTERVAL = 60_000;
 
-/** Members of one ledger, and ledgers, that are asked at once: a manager has better things to do than this. */
+/**
+ * Concurrent requests for one ledger, and concurrent ledgers. A larger value takes capacity from user requests; a smaller
+ * one makes a pass slower.
+ */
 const AT_ONCE = 8;
 
 /**
- * When a create that is not committed, or a ledger without its service, has nobody behind it any more. A create has 19 s;
- * longer only delays the undo, shorter takes it away from somebody who is slow.
+ * The age at which an uncommitted create, or a ledger without its service, counts as abandoned. A create takes up to 19 s. A
+ * larger value only delays the undo; a smaller one undoes a create that is slow.
  */
 export const ABANDONED = 60_000;
 
-/** How long a member keeps its key, where somebody can be asked as. Shorter: more requests. Longer: a leaked key is good for longer. */
+/**
+ * How long a member keeps its key, if credentials for a re-key are available. A smaller value sends more requests; a larger
+ * one keeps a leaked key valid for longer.
+ */
 const KEY_LIFETIME = 90 * 24 * 3_600_000;
 
 interface ReconcilerOptions {
   readonly interval?: number;
   readonly random?: () => number;
-  /** Hears of what went wrong here, not at a member: those are in the ledger. */
+  /** Called with errors of this manager. Errors of members are in the ledger. */
   readonly report?: (error: unknown, uid: string) => void;
 }
 
-/** Brings members to what they should be, whatever happened: at an interval, and when it is woken or hears of them. */
+/** Brings members up to date: at an interval, when it is woken, and when a silent member sends a request. */
 export class Reconciler {
   readonly #deps: Coordination;
   readonly #options: ReconcilerOptions;
   readonly #rounds: RetrySchedule;
   readonly #woken = new Set<string>();
-  /** Endpoints of managers that were silent and are heard again. */
+  /** Endpoints of managers that were silent and have answered again. */
   readonly #heard = new Set<string>();
   #stopping = new AbortController();
   #bell = Promise.withResolvers<void>();
@@ -62,13 +71,13 @@ export class Reconciler {
     this.#running = undefined;
   }
 
-  /** Looks at this federation now, also at members that have failed before. */
+  /** Reconciles this federation now, including members that are waiting for a retry. */
   wake(uid: string): void {
     this.#woken.add(uid);
     this.#bell.resolve();
   }
 
-  /** The manager of this member has asked for something: if it is waited for, it is worth another try. */
+  /** Called for every request of a member. If the member is waiting for a retry, it is retried now. */
   onMemberRequest(member: LedgerMember): void {
     if (!this.#rounds.canRetryNow(member.keyId, this.#deps.now())) return;
     const address = resolveMemberAddress(member, this.#deps);
@@ -77,18 +86,18 @@ export class Reconciler {
     this.onPeerRecovered(address.endpoint);
   }
 
-  /** Whoever is at this endpoint was silent, and has answered somebody. */
+  /** Called when the manager at this endpoint answers again after it was silent. */
   onPeerRecovered(endpoint: string): void {
     this.#heard.add(endpoint);
     this.#bell.resolve();
   }
 
-  /** Looks once at every federation whose members have their turn. */
+  /** Reconciles every federation once, with the members that are due. */
   pass(): Promise<void> {
     return this.#visit('all');
   }
 
-  /** `heard`: only at what is woken, and at members that wait and are heard again. */
+  /** `heard`: only woken federations, and waiting members whose managers answer again. */
   async #visit(whom: 'all' | 'heard'): Promise<void> {
     const woken = new Set(this.#woken);
     const heard = new Set(this.#heard);
@@ -105,7 +114,7 @@ export class Reconciler {
     });
   }
 
-  /** The members that wait, and whose managers are heard again: they wait no longer. */
+  /** Ends the waiting of members whose managers answer again, and returns their key ids. */
   #takeBack({ ledger }: LedgerEntry, heard: ReadonlySet<string>): ReadonlySet<string> {
     if (heard.size === 0) return heard;
     const back = ledger.members
@@ -126,14 +135,14 @@ export class Reconciler {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { interval = INTERVAL, random: chance = Math.random } = this.#options;
+    const { interval = INTERVAL, random = Math.random } = this.#options;
     while (!signal.aborted) {
       await this.pass().catch((error) => this.#options.report?.(error, ''));
-      await this.#attend(pause(spread(interval, chance()), 'over' as const, { signal, ref: false }));
+      await this.#attend(pause(spread(interval, random()), 'over' as const, { signal, ref: false }));
     }
   }
 
-  /** Answers the bell until the interval is over. */
+  /** Handles wake-ups until the interval is over. */
   async #attend(interval: Promise<'over'>): Promise<void> {
     const over = interval.catch(() => 'over' as const);
     for (;;) {
@@ -153,11 +162,14 @@ async function reconcile(entry: LedgerEntry, turn: ReconcileRound, deps: Coordin
   if (phase === 'creating') return isAbandoned ? abandon(entry, deps) : undefined;
   const current = await markCommitted(entry.ledger, deps);
   if (current) return converge(entry, current, turn, deps);
-  // Whoever removed the service did not say so to its members.
+  // The service was removed without ending its members.
   if (isAbandoned) await abandon(entry, deps);
 }
 
-/** A member that still knows a later revision, past which this manager went just now, has its turn another time. */
+/**
+ * Brings the members of an active federation up to date. If members report a later revision, the revision is raised above it
+ * once, and the members are updated again.
+ */
 async function converge(
   entry: LedgerEntry,
   current: ServiceRecord,
@@ -181,13 +193,13 @@ async function converge(
   if (again) await converge(again, past, turn, deps, true);
 }
 
-/** Whose turn it is: members that failed wait longer each time. Known by their keys, in memory alone. */
+/** When each member is due: members that failed wait longer each time. By key id, in memory only. */
 class RetrySchedule {
   readonly #waiting = new Map<string, { failures: number; since: number; until: number }>();
-  readonly #chance: () => number;
+  readonly #random: () => number;
 
-  constructor(chance: () => number = Math.random) {
-    this.#chance = chance;
+  constructor(random: () => number = Math.random) {
+    this.#random = random;
   }
 
   isDue(keyId: string, now: number): boolean {
@@ -195,8 +207,9 @@ class RetrySchedule {
   }
 
   /**
-   * There is a sign of life of a member. True when it waits and is worth asking now; if it failed only just now it has its
-   * turn soon, so that one that fails and says a lot is not asked all the time.
+   * Called when a member shows a sign of life. Returns true if the member is waiting and can be retried now. If it failed
+   * only just now, it is scheduled for soon instead, so that a member that fails and sends many requests is not retried
+   * continuously.
    */
   canRetryNow(keyId: string, now: number): boolean {
     const waiting = this.#waiting.get(keyId);
@@ -207,7 +220,7 @@ class RetrySchedule {
     return false;
   }
 
-  /** It has its turn, as if it had never failed. */
+  /** Makes the member due, as if it had never failed. */
   forget(keyId: string): void {
     this.#waiting.delete(keyId);
   }
@@ -217,36 +230,42 @@ class RetrySchedule {
       if (kind === 'made' || kind === 'ended' || kind === 'left') this.#waiting.delete(keyId);
       else {
         const failures = (this.#waiting.get(keyId)?.failures ?? 0) + 1;
-        this.#waiting.set(keyId, { failures, since: now, until: now + reconcileBackoff(failures, this.#chance()) });
+        this.#waiting.set(keyId, { failures, since: now, until: now + reconcileBackoff(failures, this.#random()) });
       }
     }
   }
 }
 
-/** A member that was just restarted is asked again soon; shorter would only hammer it. */
+/** The first retry. A larger value delays a member that was just restarted; a smaller one only loads it. */
 const FIRST = 5_000;
 
-/** A member that is away for days is seen again within this; longer would keep a healed federation waiting. */
+/**
+ * The longest wait between retries. A larger value delays the recovery of a federation; a smaller one sends more requests to
+ * a member that is down for days.
+ */
 const LONGEST = 15 * 60_000;
 
-/** An interval, a tenth shorter to a tenth longer: managers that were started together do not stay together. */
-export const spread = (interval: number, chance: number): number => interval * (0.9 + 0.2 * chance);
+/** Varies an interval by up to a tenth, so that managers that were started together do not stay in step. */
+export const spread = (interval: number, random: number): number => interval * (0.9 + 0.2 * random);
 
-/** How long to wait after so many failures in a row; `chance` is in [0, 1), and spreads those who failed together. */
-export const reconcileBackoff = (failures: number, chance: number): number =>
-  backOff(failures, { first: FIRST, longest: LONGEST }, chance);
+/** How long to wait after so many failures in a row. `random` is in [0, 1), and spreads members that failed together. */
+export const reconcileBackoff = (failures: number, random: number): number =>
+  backOff(failures, { first: FIRST, longest: LONGEST }, random);
 
-/** Federations that are settled at once. Members that are silent take seconds each, and the manager waits for all of this. */
+/**
+ * Federations that are recovered concurrently. Silent members take seconds each, and the start of the manager waits for all
+ * of them; a larger value opens more connections at once.
+ */
 const RECOVERED_AT_ONCE = 8;
 
-/** Hears of what could not be settled, with the federation it is about. */
+/** Called with errors of the recovery, and the uid of the federation. */
 type Report = (error: unknown, uid: string) => void;
 
 /**
- * Settles what a manager that died had begun before the given time: a federation that was not committed is undone. Another
- * manager may be in the middle of a create, so only old ones are its leftovers. What cannot be done now is in the ledgers,
- * for `reconcile`, and so is every federation that was ending. One that cannot be settled hinders no other, if somebody
- * hears of it.
+ * Recovers from a manager that stopped: a federation whose create began before the given time and was not committed is
+ * undone. Another manager may be in the middle of a create, so younger ones are left alone. What cannot be undone now stays
+ * in the ledger for the reconciler, as does every federation that is ending. With `report`, a failure does not block the
+ * other federations.
  */
 export async function recoverFederations(begunBefore: number, deps: Coordination, report?: Report): Promise<void> {
   const settle = async (uid: string, work: () => Promise<unknown>) => {
@@ -269,7 +288,7 @@ export async function recoverFederations(begunBefore: number, deps: Coordination
   });
 }
 
-/** Undoes a create that nobody finishes, unless somebody does. */
+/** Undoes an abandoned create, unless another manager changes it first. */
 async function abandon(entry: LedgerEntry, deps: Coordination): Promise<void> {
   try {
     const ending = await new Ledgers(deps).advance(entry, toEndingLedger(entry.ledger, 'undo', deps.now()));
@@ -280,8 +299,8 @@ async function abandon(entry: LedgerEntry, deps: Coordination): Promise<void> {
 }
 
 /**
- * A service that never took work. A ledger is begun before its service and ends after it, so one without a ledger was made
- * by somebody who had been given up meanwhile; one whose ledger is committed only has not heard of it.
+ * Settles a service that is not committed. A ledger is begun before its service and ends after it. So a service without a
+ * ledger belongs to a create that was aborted; if the ledger is active, the commit was only not copied to the service.
  */
 async function settleUncommitted(service: Service, uid: string, deps: Coordination): Promise<void> {
   const entry = await new Ledgers(deps).read(uid);
@@ -289,7 +308,7 @@ async function settleUncommitted(service: Service, uid: string, deps: Coordinati
   else if (entry.ledger.phase === 'active') await markCommitted(entry.ledger, deps);
 }
 
-/** Works on all items, so many at once: whoever is slow keeps one turn busy, not the others. */
+/** Processes all items with limited concurrency. A slow item occupies one slot, not the others. */
 async function mapConcurrent<T>(
   items: AsyncIterable<T> | Iterable<T>,
   atOnce: number,

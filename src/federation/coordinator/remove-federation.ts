@@ -23,7 +23,7 @@ import {
 import { deleteKeys, readKey, readStandIn, storeStandIn } from './member-keys.ts';
 import { type MemberResult, recordResults, reportHealthChanges, toPeerError } from './results.ts';
 
-/** Who is asked this time, where not everybody is. */
+/** One pass over a federation: selects the members that are due, and records their results. */
 export interface ReconcileRound {
   readonly isDue: (member: LedgerMember) => boolean;
   readonly record: (results: readonly MemberResult[]) => void;
@@ -31,16 +31,21 @@ export interface ReconcileRound {
 
 interface RemovalOptions {
   readonly turn?: ReconcileRound;
-  /** Who stands for the keys of members that know none; the owner, if it is not said and the service is still there. */
+  /**
+   * Credentials for members on Go managers, which know no keys; those of the owner if absent and the service still exists.
+   */
   readonly standIn?: MemberCredentials;
-  /** Milliseconds for which each member is waited for; as long as its kind is, if it is not said. */
+  /** Milliseconds to wait for each member; the default of its kind if absent. */
   readonly wait?: number;
 }
 
-/** Who stands for the key of a member whose manager knows none. */
+/** Finds the credential for a member on a Go manager, which knows no keys. */
 type StandIn = (member: LedgerMember) => Promise<Credential>;
 
-/** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
+/**
+ * The ledger of a federation that ends: all members are to be ended. Leaving members keep the ending that was recorded for
+ * them.
+ */
 export function toEndingLedger(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
   const members = ledger.members.map(
     (member): LedgerMember =>
@@ -56,9 +61,8 @@ function toEndingMember({ reason: _, ...member }: LedgerMember, how: 'undo' | 'd
 }
 
 /**
- * Goes on with a federation that is ending: its service here, then the members, each of which is waited for as
- * long as its kind is. What is left stays in the ledger, which is finished when nothing is. Calling it again goes on where
- * it was.
+ * Continues the removal of a federation: first the service here, then the members, each within the deadline of its kind.
+ * What is left stays in the ledger, which is deleted when nothing is left. Calling it again continues where it stopped.
  */
 export async function continueRemoval(
   entry: LedgerEntry,
@@ -73,7 +77,7 @@ export async function continueRemoval(
   turn?.record(results);
   reportHealthChanges(entry.ledger, results, deps);
   const left = await new Ledgers(deps).amend(uid, (ledger) => recordResults(ledger, results, deps.now()));
-  // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
+  // A failure to remove the service here does not delay the members, but the ledger stays until the service is removed.
   if (own.status === 'rejected') throw own.reason;
   if (!left || left.ledger.phase !== 'ending' || left.ledger.members.length > 0) return left?.ledger;
   try {
@@ -84,7 +88,7 @@ export async function continueRemoval(
   return undefined;
 }
 
-/** Removes the service of this federation here; one of the same name that is not of it stays. */
+/** Removes the coordinator's service of this federation. Another service of the same name is not touched. */
 export async function removeOwnService(name: string, uid: string, deps: Coordination): Promise<void> {
   const current = await findOwnService(name, uid, deps);
   if (current) await deps.own.remove(current.service);
@@ -101,8 +105,8 @@ async function findOwnService(
 }
 
 /**
- * As whom members are ended whose managers know no keys. It is found and kept before the service goes, since what its owner
- * left to ask with goes with it, and such managers take longer to delete a service than anybody waits.
+ * Finds the credentials with which members on Go managers are ended. They are stored before the service is removed, because
+ * the owner's grant is deleted with it, and Go managers take longer to delete a service than the caller waits.
  */
 async function resolveStandIns(
   { uid, service, members }: Ledger,
@@ -117,7 +121,7 @@ async function resolveStandIns(
   return async (member) => found.get(member.keyId) ?? noCredentials(member);
 }
 
-/** As who is asking; where nobody is, as the one who was asked as first. */
+/** The caller's credential; without one, the credential that was stored first. */
 async function resolveStandIn(
   member: LedgerMember,
   asking: MemberCredentials,
@@ -146,7 +150,7 @@ const noCredentials: MemberCredentials = async () => {
   throw new PeerError('refused', 'the service is gone here, and with it what its owner had left: delete it there');
 };
 
-/** Tells every one of these members that is to be ended so, all at once. */
+/** Ends those of the members that are `undoing`, concurrently. */
 export async function endMembers(
   { uid, members: known }: Ledger,
   members: readonly LedgerMember[],
@@ -166,7 +170,7 @@ interface Ending {
   readonly known: readonly LedgerMember[];
 }
 
-/** It may know either of its keys, and the request that brings the later one may still be on its way. */
+/** Ends a member with both of its keys: the request that installs the next key may still be in flight. */
 async function endMember(ending: Ending, deps: Coordination): Promise<MemberResult> {
   const { member } = ending;
   const { keyId } = member;
@@ -183,34 +187,37 @@ async function endMember(ending: Ending, deps: Coordination): Promise<MemberResu
   }
 }
 
-/** Is it the same member, added again since, or may it be the same service under another id of its cluster? */
+/**
+ * Whether another entry explains why the worker still exists: the same member, added again, or the same service under
+ * another id of its cluster.
+ */
 const mayHold = (other: LedgerMember, { keyId, service, instance, ...member }: LedgerMember) =>
   other.keyId !== keyId &&
   other.service === service &&
   (other.clusterId === member.clusterId || instance === undefined || other.instance === instance);
 
-/** This manager was restored from a backup that is older than the key of the worker. */
+/** This manager was restored from a backup that is older than the worker's key. */
 const unknownKey = () =>
   new PeerError('refused', 'key lost: it has a key there that this manager does not know: delete it there');
 
-/** Why a member of a manager written in Go is still there: it goes on with it, and the next look finds it gone. */
+/** The reason shown while a Go manager is still deleting a member; a later check finds it gone. */
 const TAKES_LONG = 'its manager is still deleting it: it is looked at again in a while';
 
-/** Undefined where there is nothing to ask with. */
+/** Returns undefined if the key is not stored. */
 async function endWithKey(
   id: string,
   { uid, member, wait, standIn }: Ending,
   deps: Coordination,
 ): Promise<Removed | undefined> {
   const key = await readKey(id, deps);
-  // A key is kept before the first request that names it, and dropped after the last: without it nothing is there.
+  // A key is stored before the first request that uses it and deleted after the last, so without the key there is no worker.
   if (!key) return undefined;
   const as = { uid, member: memberId(member), key, owner: () => standIn(member) };
   try {
     const removing = peerFor(member, deps).remove(member.service, member.end ?? 'undo', as);
     const { undo } = budgetsFor(member.kind, deps);
     const removed = await withinDeadline(wait ?? undo, removing, member.kind === 'upstream' ? TAKES_LONG : undefined);
-    // The key is kept: without it the next look would take it for ended.
+    // The key stays stored: without it, the next pass would treat the member as ended.
     if (removed === 'held') return 'held';
   } catch (error) {
     if (!(error instanceof PeerError && error.code === 'gone')) throw error;
@@ -220,9 +227,9 @@ async function endWithKey(
 }
 
 /**
- * Ends the federation of a service, whose owner or administrator asks for it. That it ends is written down first, with all
- * that is needed to tell the members without the definition; then the service goes, then the members hear of it, as far as
- * they answer in time. `cascade: false` leaves them as services of their own. Gives the members that are yet to be told.
+ * Removes a federation at the request of its owner or the administrator. The ending is written to the ledger first, with all
+ * that is needed to end the members without the definition; then the service is removed, then the members that answer in
+ * time. `cascade: false` leaves them as plain services. Returns how many members are not ended yet.
  */
 export async function removeFederation(
   { service }: ServiceRecord,

@@ -3,35 +3,35 @@ import type { Journal } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
 import { type Ledger, type LedgerMember, Ledgers, listKeyIds, memberId } from './ledger.ts';
 
-/** What came of asking one member, which is known by its key: added again, it is another. */
+/** The result of a request to one member. It is identified by the key: a member that is added again is another one. */
 export type MemberResult = { readonly keyId: string } & MemberOutcome;
 
 type MemberOutcome =
-  /** It is what it should be at this revision. */
+  /** The member is up to date at this revision. */
   | {
       readonly kind: 'made';
       readonly revision: number;
       readonly digest: string;
       readonly instance?: string;
-      /** The id of the key that it has taken up. */
+      /** The id of the next key, if the member has it now. */
       readonly rekeyed?: string;
     }
-  /** It has a revision that is yet to come: this manager was restored from a backup. */
+  /** The member has a later revision than this manager, which was restored from a backup. */
   | { readonly kind: 'ahead'; readonly revision: number }
-  /** Nothing of the federation is there any more. */
+  /** No worker of the federation is left there. */
   | { readonly kind: 'ended' }
-  /** It could not be asked, or could not do it. */
+  /** The member did not answer, or failed. */
   | { readonly kind: 'away'; readonly problem: PeerError }
-  /** It answers that there is nothing of this federation. */
+  /** The member's manager answers that it has no worker of this federation. */
   | { readonly kind: 'missing'; readonly problem: PeerError }
-  /** Something else has its name. */
+  /** Another service has the member's name. */
   | { readonly kind: 'conflict'; readonly problem: PeerError }
-  /** Its owner ended it there. */
+  /** Its owner deleted it there. */
   | { readonly kind: 'left'; readonly problem: PeerError };
 
 /**
- * The ledger with what is known by now. Others may have written meanwhile: a result never brings back a member that is
- * leaving, and none is recorded for a member that is gone.
+ * The ledger with the results. Other writers may have changed it meanwhile: a result never brings back a leaving member, and
+ * a result for a member that is gone is dropped.
  */
 export function recordResults(ledger: Ledger, results: readonly MemberResult[], now: number): Ledger {
   const byKey = new Map(results.flatMap((result) => resultKeyIds(result).map((key) => [key, result])));
@@ -44,7 +44,7 @@ export function recordResults(ledger: Ledger, results: readonly MemberResult[], 
     : { ...ledger, members };
 }
 
-/** Somebody may have seen before us that it has taken up its next key: then it is known by that. */
+/** Another manager may already have recorded that the member has its next key; the entry then has that key id. */
 const resultKeyIds = (result: MemberResult) =>
   result.kind === 'made' && result.rekeyed !== undefined ? [result.keyId, result.rekeyed] : [result.keyId];
 
@@ -54,25 +54,32 @@ function recordResult(before: LedgerMember, result: MemberResult, now: number): 
   const member = result.kind === 'made' ? applyRekey(before, result.rekeyed, now) : before;
   const isEnding = member.state === 'undoing' || member.state === 'leaving';
   const { reason: _, ...known } = member;
-  const { unrequested: _untold, ...told } = known;
+  const { unrequested: __unrequested, ...requested } = known;
   switch (result.kind) {
     case 'ended':
       return isEnding ? [] : [member];
     case 'away':
       return [member.reason === result.problem.message ? member : { ...member, reason: result.problem.message }];
     case 'ahead':
-      // Who wrote last may have told it of that revision just now.
+      // Another manager may have just sent the member that revision.
       return [{ ...member, lastSeen: now, ...(result.revision > (member.revision ?? 0) && { reason: AHEAD }) }];
     case 'made': {
       if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
       const { kind: __, keyId: ___, rekeyed: ____, ...facts } = result;
       return [
-        { ...told, keyedAt: now, ...keyedAtOf(member), ...facts, ...withState(member, 'made', now), lastSeen: now },
+        {
+          ...requested,
+          keyedAt: now,
+          ...keyedAtOf(member),
+          ...facts,
+          ...withState(member, 'made', now),
+          lastSeen: now,
+        },
       ];
     }
     default: {
       if (isEnding || member.state === 'left') return [member];
-      // Who may not make it has not seen what has its name.
+      // Without credentials to create the member, this check did not see what has its name, so `conflict` stays.
       if (result.kind === 'missing' && member.state === 'conflict') return [{ ...member, lastSeen: now }];
       const state = result.kind === 'missing' ? 'wanted' : result.kind;
       return [{ ...known, ...withState(member, state, now), lastSeen: now, reason: result.problem.message }];
@@ -82,7 +89,7 @@ function recordResult(before: LedgerMember, result: MemberResult, now: number): 
 
 const keyedAtOf = ({ keyedAt }: LedgerMember) => (keyedAt === undefined ? {} : { keyedAt });
 
-/** The member with the key that it answers to, whatever else became of it. */
+/** Makes the next key the current one, if the member has it. */
 function applyRekey(member: LedgerMember, keyId: string | undefined, now: number): LedgerMember {
   if (keyId === undefined || member.nextKeyId !== keyId) return member;
   const { nextKeyId: _, ...rest } = member;
@@ -94,15 +101,15 @@ const withState = (member: LedgerMember, state: LedgerMember['state'], now: numb
   since: member.state === state ? member.since : now,
 });
 
-/** What is said about one member. */
+/** The check of one member. */
 export interface MemberCheck {
   /** `<cluster id>/<service>`. */
   readonly member: string;
-  /** Absent when nothing is wrong with it. */
+  /** Absent if the member is fine. */
   readonly problem?: PeerError;
 }
 
-/** The worst comes first: one answer has one code, and a user mends credentials before they wait for a network. */
+/** The most important code first: an answer has one code, and a user should fix credentials before waiting for a network. */
 const CODES = [
   'member-refused',
   'member-taken',
@@ -119,7 +126,7 @@ const CODE_OF: Record<PeerErrorCode, (typeof CODES)[number]> = {
   failed: 'member-failed',
 };
 
-/** One sentence, then every member with its reason. */
+/** An error with a sentence, then one line with the reason for each member. */
 export function membersError(sentence: string, verdicts: readonly MemberCheck[]): FederationError {
   const codes = new Set(verdicts.flatMap(({ problem }) => (problem ? [CODE_OF[problem.code]] : [])));
   const code = CODES.find((each) => codes.has(each)) ?? 'member-failed';
@@ -132,15 +139,15 @@ function formatCheck({ member, problem }: MemberCheck): string {
   return `  ${member}: ${CODE_OF[problem.code].slice('member-'.length)}: ${problem.message}`;
 }
 
-/** A fault of ours in between is no secret of the peer's, but no sentence for users either. */
+/** An internal error is not a message for users, so it becomes a general one with the cause attached. */
 export function toPeerError(error: unknown): PeerError {
   if (error instanceof PeerError) return error;
-  return new PeerError('failed', 'something went wrong on the way there: the log of this manager says what', {
+  return new PeerError('failed', 'internal error of this manager: see its log', {
     cause: error,
   });
 }
 
-/** Its owner has ended a member there. */
+/** The result for a member that its owner deleted. */
 export const leftByOwner = (keyId: string): MemberResult => ({
   keyId,
   kind: 'left',
@@ -153,8 +160,9 @@ interface Stores {
 }
 
 /**
- * Writes down that the owner of a member ends it there, as its manager says before it does so: it is not made again until it
- * is added again. What is just being made, or is ending anyway, learns it when it next asks there.
+ * Records that the owner of a member deletes it; the member's manager reports this before the delete. The member is not
+ * created again until it is added again. If the federation is being created or removed, nothing is recorded: the next
+ * request to the member finds out.
  */
 export async function recordDeparture(uid: string, keyId: string, stores: Stores): Promise<void> {
   await new Ledgers(stores).amend(uid, (ledger) => {
@@ -164,23 +172,23 @@ export async function recordDeparture(uid: string, keyId: string, stores: Stores
   });
 }
 
-/** What has changed about how a member answers. */
+/** A change in whether a member can be brought up to date. */
 export interface MemberHealthChange {
-  /** Of the coordinator. */
+  /** The coordinator's service. */
   readonly service: string;
   /** `<cluster id>/<service>`. */
   readonly member: string;
-  /** Host and port of its manager; empty when its cluster is unknown. */
+  /** Host and port of the member's manager; empty if its cluster is unknown. */
   readonly host: string;
-  /** Why it could not be brought to what it should be. Absent: it is, after it could not be. */
+  /** Why the member could not be brought up to date; absent if it has recovered. */
   readonly problem?: PeerError;
 }
 
-/** Tells of members with which something else is wrong than the ledger said before, and of those that are well again. */
+/** Reports members whose problem differs from the one in the ledger, and members that have recovered. */
 export function reportHealthChanges(
   { service, members }: Ledger,
   results: readonly MemberResult[],
-  { onMemberHealth: looked }: Pick<Coordination, 'onMemberHealth'>,
+  { onMemberHealth }: Pick<Coordination, 'onMemberHealth'>,
 ): void {
   const byKey = new Map(members.map((member) => [member.keyId, member]));
   for (const result of results) {
@@ -189,11 +197,11 @@ export function reportHealthChanges(
     const problem = 'problem' in result ? result.problem : undefined;
     if (isSame(member, problem)) continue;
     const host = URL.parse(member.endpoint)?.host ?? '';
-    looked?.({ service, member: memberId(member), host, ...(problem && { problem }) });
+    onMemberHealth?.({ service, member: memberId(member), host, ...(problem && { problem }) });
   }
 }
 
-/** The ledger may hold the beginning of a reason only, and a member that is left alone for a while has a longer one. */
+/** The ledger may hold only the beginning of a reason, so a common prefix counts as the same problem. */
 function isSame({ reason }: LedgerMember, problem: PeerError | undefined): boolean {
   if (!problem || reason === undefined) return problem === reason;
   return problem.message.startsWith(reason) || reason.startsWith(problem.message);

@@ -9,31 +9,31 @@ import { hasUnexplained, listPending, type PendingMember } from './orders.ts';
 import { type KeyRenewal, prepareChange } from './prepare.ts';
 import type { MemberResult } from './results.ts';
 
-/** How members are told of a change. */
+/** How a change is sent to the members. */
 export interface MembersUpdate {
   readonly asking: MemberCredentials;
-  /** Who stands for the keys of members that know none. */
+  /** Credentials for members on Go managers, which know no keys. */
   readonly standIn: MemberCredentials;
   readonly keys: KeyRenewal;
 }
 
 export interface UpdatedMembers {
   readonly record: ServiceRecord;
-  /** Members that do not have it yet: they get it as soon as they can. */
+  /** Members that do not have the change yet; the reconciler retries them. */
   readonly pending: readonly PendingMember[];
 }
 
-/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+/** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 const ATTEMPTS = 8;
 
 /** The longest pause before the next attempt. */
 const LONGEST_PAUSE = 50;
 
 /**
- * Resolves to what is stored in the end, and the members that do not have it. Whoever is overtaken here, again and again,
- * has still stored the definition, and `reconcile` brings it to the members. A member of which nobody says why it is behind
- * is told again: somebody else was at work on it at the same time, and what came of telling it was written down for a key
- * that it no longer has. So are all that answer, once, when one of them knows a later revision.
+ * Sends a stored change to all members. Resolves to the record that is stored in the end, and the members that do not have
+ * it. If this caller keeps losing races, the definition is stored nevertheless and the reconciler sends it. A member that is
+ * pending without a reason is retried: another manager changed it concurrently, and the result was recorded for a key that
+ * it no longer has. If a member has a later revision, all members that answered are updated once more.
  */
 export async function updateMembers(
   uid: string,
@@ -66,7 +66,7 @@ export async function updateMembers(
   }
 }
 
-/** Those who did not answer before are not waited for a second time. Undefined when somebody else was faster. */
+/** Members that did not answer before are skipped. Returns undefined if another manager was faster. */
 async function updateOnce(
   uid: string,
   service: Service,

@@ -15,9 +15,9 @@ import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './wor
 import { isWorkerWithKey, toWorkerRole, UNFINISHED, type Workers } from './worker-role.ts';
 
 /**
- * Makes a service of the one who asks into a worker, if it is still in the version that they saw. What it was is kept
- * first, and comes back when the federation ends, or if this manager dies before it is done. Its buckets stay what they
- * are, and so does its token; jobs that run go on.
+ * Turns a service of the caller into a worker, if the service still has the version that the caller saw. The original
+ * definition is saved first. It is restored when the federation ends, or if this manager stops before the adoption is
+ * complete. Buckets and token stay, and running jobs continue.
  */
 export async function adoptWorker(
   principal: Admin | User,
@@ -49,7 +49,7 @@ interface Adoption {
   readonly secrets: DefinitionSecrets;
 }
 
-/** Refusals come before anything is changed. */
+/** Everything that can reject the order is checked before anything is changed. */
 async function plan(before: Service, order: WorkerOrder, catalog: Services): Promise<Adoption> {
   const read = parseWorker(parseOrderBody(order.body), order.name);
   const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
@@ -74,7 +74,8 @@ async function adopt(
     federation: toWorkerRole(order, { adopted: true, digest }),
   });
   try {
-    // Whoever undoes this looks for the work after the mark is there.
+    // A release writes its tombstone before it looks for the intent, so a tombstone must be checked after the intent is
+    // written.
     await rejectEnded(work.keyId, catalog);
     await storeMemberKey(work.keyId, order, catalog);
     await saveOriginal(work.keyId, before, catalog);
@@ -101,7 +102,7 @@ function requireAdoptable(
   return record.service;
 }
 
-/** After the role has come: from then on events of these prefixes are no longer for this service. */
+/** Runs after the role is stored: from then on, events of these prefixes no longer belong to this service. */
 async function endSubscriptions(before: Service, { objects }: Services): Promise<void> {
   if (!objects) return;
   await allSettled(toStorageClaim(before).subscriptions.map((subscription) => objects.unsubscribe(subscription)));

@@ -12,13 +12,16 @@ export interface CoordinatorRequest extends SignedRequest {
   readonly service: string;
   /** `X-Oscar-Member`. */
   readonly header: string;
-  /** The key itself, from who ends a worker that may never have been made. It can only ever end what has that key. */
+  /**
+   * The key itself, sent by a coordinator that ends a worker which may never have been created. It can end only a worker
+   * with that key.
+   */
   readonly brought?: MemberKey | undefined;
 }
 
 /**
- * The id of the key that the worker has which a request is signed for. Requests of this kind may come twice, since the second changes nothing,
- * so that nonces need not be remembered.
+ * Verifies that a request is signed by the coordinator of a worker, and returns the id of the worker's current key. These
+ * requests are idempotent, so nonces need not be stored.
  */
 export async function authenticateCoordinator(request: CoordinatorRequest, { catalog }: Workers): Promise<string> {
   const { service, header, brought } = request;
@@ -42,8 +45,8 @@ export async function authenticateCoordinator(request: CoordinatorRequest, { cat
 }
 
 /**
- * Refuses what {@link authenticateCoordinator} would refuse whatever the body is. The signature covers the body, so that this is
- * all that can be known before the body is read. It proves nothing.
+ * Rejects what {@link authenticateCoordinator} would reject for any body. The signature covers the body, so no more can be
+ * checked before the body is read. Passing this check proves nothing.
  */
 export async function precheckCoordinator(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
   const claim = parseClaim(request);
@@ -66,7 +69,8 @@ function parseClaim({ service, header, brought }: ClaimedRequest) {
 
 /** Throws `federation-gone` where there was such a worker, and `not-found` where there never was. */
 async function throwUnknownKey(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>): Promise<never> {
-  // The key went with the worker, so this cannot be verified: who knows the random uid is told no more than that.
+  // The key was deleted with the worker, so the signature cannot be verified. A caller who knows the random uid learns only
+  // that the worker is gone.
   if (await wasEnded(uid, service, catalog)) throw workerGone(service);
   throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
 }

@@ -11,8 +11,8 @@ import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './wor
 import { isWorkerWithKey, toWorkerRole, type Workers } from './worker-role.ts';
 
 /**
- * Makes a worker; whoever asks becomes its owner. It is made like any service, but has nothing in the store of this cluster
- * (docs/federation.md#trust). With the same key again nothing changes.
+ * Creates a worker that the caller owns. It is created like any service, but has no buckets in the store of this cluster
+ * (docs/federation.md#trust). Calling it again with the same key is a no-op.
  */
 export async function createWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
   const { catalog } = workers;
@@ -38,7 +38,8 @@ async function create(
   const { catalog } = workers;
   const federation = toWorkerRole(order, { adopted: false, digest: order.digest });
   try {
-    // Whoever undoes this looks for the work after the mark is there.
+    // A release writes its tombstone before it looks for the intent, so a tombstone must be checked after the intent is
+    // written.
     await rejectEnded(federation.keyId, catalog);
     await storeMemberKey(federation.keyId, order, catalog);
     await createService(principal, parseOrderBody(order.body), catalog, { federation });
@@ -52,10 +53,12 @@ async function create(
 export const nameTaken = (name: string) =>
   new FederationError('member-taken', `the name "${name}" belongs to something else on this cluster: choose another`);
 
-/** The definition of a worker as the coordinator sent it. Owner, namespace and token are this manager's to say (F33). */
+/**
+ * Parses the definition that the coordinator sent for a worker. This manager sets owner, namespace and token itself (F33).
+ */
 export function parseWorker(body: unknown, name: string): ReturnType<typeof readDefinition> {
   const { definition, secrets } = readDefinition(body);
-  // A refresh token has one holder, the coordinator: one that is sent all the same is not kept.
+  // Only the coordinator holds the refresh token. One that is sent here is not stored.
   const { [REFRESH_TOKEN_SLOT]: _, ...credentials } = secrets.credentials;
   if (definition.name === name) return { definition, secrets: { ...secrets, credentials } };
   throw new FederationError(
@@ -64,5 +67,5 @@ export function parseWorker(body: unknown, name: string): ReturnType<typeof read
   );
 }
 
-/** The body of an order, which holds the values of secrets until here. */
+/** The body of an order. It is a `Secret` up to here, because it contains the values of secrets. */
 export const parseOrderBody = (body: Secret) => parseJson(Buffer.from(body.reveal()));

@@ -22,26 +22,29 @@ import { listNamedMembers, memberName, parseMembersChange } from '../members.ts'
 import { loadMemberKey } from './member-key.ts';
 import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
 
-/** Who asks at a worker, and by what they may be known elsewhere. */
+/** The caller at a worker, and the credential to forward. */
 interface WorkerCaller {
   readonly principal: Principal;
   readonly credential?: Credential | undefined;
 }
 
-/** The two sides of a cluster in federations: it coordinates its own, and has workers of others'. */
+/** Both roles of a cluster: the coordinator of its own federations, and the host of workers for others. */
 export interface Federations {
   readonly coordination: Coordination;
   readonly workers: Workers;
 }
 
-/** The change itself has 16 s at the coordinator, where a member has a manager written in Go. */
+/**
+ * The coordinator itself takes up to 16 s if a member has a Go manager. A smaller value reports a failure for a change that
+ * succeeds; a larger one exceeds the 20 s after which oscar-cli gives up.
+ */
 const DEADLINE = 19_000;
 
 /**
- * Passes a change of members on to the coordinator of a worker, with the caller's own access token, which is verified there
- * again: the signature says only that it comes from this worker (docs/federation.md#at-a-worker). Whoever has nothing
- * that is known there, such as the administrator of this cluster, or who holds the token of this very service, is told
- * where to go.
+ * Forwards a change of members to the coordinator of a worker, with the caller's own access token, which the coordinator
+ * verifies again: the signature proves only that the request comes from this worker (docs/federation.md#at-a-worker). A
+ * caller without an access token (the administrator of this cluster, or the holder of the service token) gets an error that
+ * names the coordinator.
  */
 export async function forwardChange(
   record: WorkerRecord,
@@ -52,7 +55,7 @@ export async function forwardChange(
   const { service } = record;
   const refused = federationGuard(service, 'change-members');
   if (principal.kind !== 'user' || credential?.kind !== 'bearer') throw refused;
-  // What makes no sense anywhere is said here, in words that are ours.
+  // An invalid change is rejected here, with our own messages.
   const intention = parseMembersChange(change.method, change.body);
   const { uid, keyId } = service.federation;
   const resolved = resolveCoordinator(record, coordination);
@@ -71,12 +74,12 @@ export async function forwardChange(
   const as = { uid, member: workerMemberId(record), key };
   const answer = await ask(line, record, change, { as, credential });
   const { absent = [], ...understood } = interpretAnswer(answer, record, resolved.address);
-  // Names that were not said here would be words of another cluster.
+  // Names that the caller did not send are text of another cluster, and are dropped.
   const named = new Set(listNamedMembers(intention).map(memberName));
   return { ...understood, ...withAbsent(absent.filter((name) => named.has(name))) };
 }
 
-/** It is this very manager: nobody is dialled, and who asks is known already. */
+/** The coordinator is this manager: no connection is needed, and the caller is already authenticated. */
 async function changeLocally(
   caller: { readonly principal: Admin | User; readonly credential: Credential },
   { service: { federation } }: WorkerRecord,
@@ -124,7 +127,7 @@ interface Reason {
   readonly why: string;
 }
 
-/** What the coordinator's refusals mean; its own words are not passed back (F40). */
+/** What the coordinator's status codes mean. Its own text is not returned to the caller (F40). */
 const REFUSALS: Readonly<Record<number, Reason>> = {
   400: { code: 'invalid-federation', why: 'does not take this change: send it there to see why' },
   401: { code: 'member-refused', why: 'does not know you, or not the key of this worker' },
@@ -158,21 +161,24 @@ const federationUnknown = (name: string) =>
     `the coordinator "${name}" no longer knows this federation: delete the worker`,
   );
 
-/** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
+/** The coordinator's address. The operator's registry takes precedence over the address that the coordinator sent. */
 function resolveCoordinator({ service }: WorkerRecord, { resolve }: Pick<Coordination, 'resolve'>): Resolved {
   const { clusterId, endpoint } = service.federation.origin;
   return resolve(clusterId, { [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' } });
 }
 
-/** As which the coordinator knows a worker. */
+/** The member id by which the coordinator knows a worker. */
 const workerMemberId = ({ service: { definition } }: WorkerRecord) => `${definition.cluster_id}/${definition.name}`;
 
-/** Shorter: a slow coordinator learns it only when it next asks. Longer: whoever deletes a worker waits for somebody away. */
+/**
+ * With a smaller value a slow coordinator learns of the departure only at its next request; a larger value delays the delete
+ * while the coordinator is down.
+ */
 const DEPARTURE_DEADLINE = 3_000;
 
 /**
- * Tells the coordinator that the owner of a worker ends it here. Whatever comes of it: one that does not hear it now finds
- * the mark that the worker leaves (docs/federation.md#at-a-worker).
+ * Notifies the coordinator that the owner deletes the worker here. Failures are ignored: a coordinator that is not reached
+ * finds the tombstone later (docs/federation.md#at-a-worker).
  */
 export async function notifyDeparture(record: WorkerRecord, { coordination, workers }: Federations): Promise<void> {
   const { uid, keyId, origin } = record.service.federation;

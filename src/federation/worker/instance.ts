@@ -2,14 +2,19 @@ import { Secret } from '../../lib/secret.ts';
 import { StoreError } from '../../ports/index.ts';
 import type { Services } from '../../services/index.ts';
 
-/** Another name for a cluster whose store is a copy of another one's: two that have one name are taken for one. */
+/**
+ * Gives a cluster a new id. Needed if its store is a copy of another cluster's: two clusters with one id are treated as one.
+ */
 export async function resetInstanceId({ secrets, newUid }: Pick<Services, 'secrets' | 'newUid'>): Promise<string> {
   const id = newUid();
   await secrets.put('manager', 'instance', { id: new Secret(id) });
   return id;
 }
 
-/** Names a cluster, whatever address it is asked under: made once, and kept in its store, so that its managers share it. */
+/**
+ * The id of this cluster, independent of its addresses. It is created once and kept in the store, so all managers of the
+ * cluster share it.
+ */
 export async function loadInstanceId({ secrets, newUid }: Pick<Services, 'secrets' | 'newUid'>): Promise<string> {
   for (;;) {
     const kept = (await secrets.get('manager', 'instance'))?.values['id'];

@@ -7,7 +7,7 @@ import { isWorker, type Workers } from './worker-role.ts';
 
 type Stores = Pick<Services, 'secrets'>;
 
-/** The key of a worker, and the one that it has replaced, as long as that is good. */
+/** The key of a worker, and the key that it replaced while that is still valid. */
 interface StoredKey {
   readonly key: Secret;
   readonly former?: FormerKey;
@@ -36,7 +36,7 @@ export async function loadMemberKey(keyId: string, { secrets }: Stores): Promise
   return former && until ? { key, former: { key: former, until: Number(until.reveal()) } } : { key };
 }
 
-/** The key is in use: what it has replaced is good for nothing from here on. */
+/** The coordinator uses the new key, so the former key becomes invalid. */
 async function expireFormerKey(keyId: string, stores: Stores): Promise<void> {
   const record = await stores.secrets.get(SECRET_KIND, keyId);
   const { key, former } = record?.values ?? {};
@@ -45,24 +45,24 @@ async function expireFormerKey(keyId: string, stores: Stores): Promise<void> {
   try {
     await storeMemberKey(keyId, { key }, stores, record.version);
   } catch (error) {
-    // Somebody else has ended it, or the worker.
+    // Another request has removed the former key, or the worker.
     if (!isRace(error)) throw error;
   }
 }
 
-/** Everything that is kept for a worker beside the service itself. */
+/** Deletes everything that is stored for a worker besides the service itself. */
 export async function deleteMemberData(keyId: string, stores: Stores): Promise<void> {
   await deleteOriginal(keyId, stores);
   await stores.secrets.remove(SECRET_KIND, keyId);
 }
 
-/** The worker of a federation under a name, by all keys that open it. */
+/** The valid keys of a worker of a federation. */
 interface WorkerKeys {
   readonly uid: string;
   readonly service: string;
-  /** Of the key that it has. */
+  /** The id of the current key. */
   readonly keyId: string;
-  /** The one that it has, then the one before if that is still good. */
+  /** The current key, then the former key if it is still valid. */
   readonly keys: readonly [Secret, ...Secret[]];
 }
 
@@ -90,8 +90,8 @@ export async function recordMemberKeyUse(
 }
 
 /**
- * The id by which the worker that this key opens is known by now. A key that opens none is known by its own: it ends
- * nothing but itself.
+ * The current key id of the worker that this key is valid for. A key that is valid for no worker keeps its own id: ending it
+ * affects nothing else.
  */
 export async function findWorkerByKey(
   { uid, key }: MemberKey,
@@ -108,12 +108,15 @@ export async function findWorkerByKey(
 
 type Store = Pick<Services, 'journal' | 'now'>;
 
-/** How far what is remembered may be behind. Shorter: every worker costs more writes. Longer: silence is noticed later. */
+/**
+ * The resolution of the last contact. A smaller value costs more writes per worker; a larger value detects a silent
+ * coordinator later.
+ */
 export const CONTACT_RESOLUTION = 3_600_000;
 
 const contactKey = (uid: string, service: string) => `heard/${uid}/${service}`;
 
-/** What this process has noted, so that it need not even look. */
+/** What this process has already written, which saves reading the journal. */
 const recordedContacts = new WeakMap<Journal, Map<string, number>>();
 
 function contactsOfProcess(journal: Journal): Map<string, number> {
@@ -122,7 +125,7 @@ function contactsOfProcess(journal: Journal): Map<string, number> {
   return times;
 }
 
-/** Remembers that the coordinator of a worker has asked for something, to the hour. */
+/** Records that the coordinator of a worker sent a request, with a resolution of one hour. */
 async function recordContact(uid: string, service: string, store: Store): Promise<void> {
   const { journal, now } = store;
   const place = contactKey(uid, service);
@@ -140,7 +143,7 @@ async function recordContact(uid: string, service: string, store: Store): Promis
   }
 }
 
-/** When it was last heard, to the hour. Where nobody has noted that, it is from now on. */
+/** When the coordinator last sent a request, to the hour. If no contact is recorded, records the current time. */
 export async function lastContact(uid: string, service: string, store: Store): Promise<number> {
   const entry = await store.journal.read(contactKey(uid, service));
   if (entry) return Number(entry.state['at']);

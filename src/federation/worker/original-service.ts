@@ -3,7 +3,7 @@ import type { Definition, DefinitionSecrets, Service } from '../../model/service
 import { isRace, type SecretRecord, type ServiceRecord, StoreError } from '../../ports/index.ts';
 import { loadSecrets, removeSecrets, type Services, toSecretsOwner } from '../../services/index.ts';
 
-/** What a service was before it was adopted: enough to make it that again, byte for byte. */
+/** What a service was before its adoption: enough to restore it byte for byte. */
 interface OriginalService {
   readonly definition: Definition;
   readonly token: Secret;
@@ -11,12 +11,14 @@ interface OriginalService {
 }
 
 const SECRET_KIND = 'credentials';
-/** By the key of the adoption and not by the service: what an adoption has left must not be taken for that of the next. */
+/**
+ * Named after the key of the adoption, not after the service: what one adoption left behind must not be used for the next.
+ */
 const originalKey = (keyId: string) => `before/${keyId}`;
 
 type Stores = Pick<Services, 'secrets'>;
 
-/** Sealed whole, like the secrets that are in it. */
+/** Stored as one sealed bundle, because it contains secrets. */
 export async function saveOriginal(keyId: string, service: Service, { secrets }: Stores): Promise<void> {
   const { environment, credentials } = await loadSecrets(toSecretsOwner(service), { secrets });
   await secrets.put(SECRET_KIND, originalKey(keyId), {
@@ -41,7 +43,7 @@ export async function loadOriginal(keyId: string, { secrets }: Stores): Promise<
   };
 }
 
-/** For another key of the same adoption. */
+/** Copies the saved service for another key of the same adoption. */
 export async function copyOriginal(from: string, to: string, { secrets }: Stores): Promise<void> {
   const record = await secrets.get(SECRET_KIND, originalKey(from));
   if (record) await secrets.put(SECRET_KIND, originalKey(to), record.values);
@@ -63,9 +65,9 @@ function unpack(packed: Secret): Bundle {
 }
 
 /**
- * Makes the secrets those of a record that was just written. Whoever wrote the record last has the last word about them:
- * their versions are read before the record is looked at, so that a writer who was overtaken in between is refused. For the
- * same reason they are written also when they are the same.
+ * Stores the secrets of a record that was just written. The last writer of the record also decides its secrets: the versions
+ * of the secrets are read before the record is checked, so a writer that lost the race gets a conflict. For the same reason,
+ * equal secrets are written too.
  */
 export async function swapSecrets(
   { service, version }: ServiceRecord,
@@ -87,7 +89,7 @@ export async function swapSecrets(
       if (!isRace(error)) throw error;
     }
   }
-  // It may have been removed just now, secrets first looked for before ours were there.
+  // The service may have been removed just now, and its secrets deleted before ours were written.
   const current = await services.get(definition.name);
   if (current?.service.uid !== uid) await removeSecrets(toSecretsOwner(service), catalog);
 }

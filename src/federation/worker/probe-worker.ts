@@ -5,8 +5,8 @@ import { rejectEnded } from './tombstones.ts';
 import { isWorkerWithKey, type Workers } from './worker-role.ts';
 
 /**
- * What there is under a name, for somebody who could make a service here. Names are unique in the cluster, so that they
- * would learn by trying that one is taken; of what is not theirs they learn nothing else.
+ * Reports what exists under a name, to a caller who may create services here. Names are unique in the cluster, so the caller
+ * could find out by a create that a name is taken; about services of others the caller learns nothing else.
  */
 export async function probeWorker(
   principal: Admin | User,
@@ -24,7 +24,7 @@ export async function probeWorker(
   return owner ? { instance, found: 'own', version: record.version } : { instance, found: 'taken' };
 }
 
-/** What the worker of this key is by now. Throws `federation-gone` when it was ended. */
+/** The current state of the worker with this key. Throws `federation-gone` if the worker was ended. */
 export async function inspectWorker(
   name: string,
   keyId: string,

@@ -8,8 +8,9 @@ import { claimWorkerIntents, endWorkerIntent, hasWorkerIntent, type WorkerIntent
 import { isWorkerWithKey, UNFINISHED, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /**
- * Ends work that came to its end. The coordinator may have undone it meanwhile, finding nothing to undo: it has left its
- * mark before it looked, and here the mark is looked for after the worker is there, so that one of the two sees the other.
+ * Ends the intent of a request that succeeded. The coordinator may have released the worker meanwhile and found nothing to
+ * release. It wrote its tombstone before it looked, and here the tombstone is checked after the worker exists, so one of the
+ * two sees the other.
  */
 export async function completeIntent(work: WorkerIntent, workers: Workers): Promise<void> {
   const undone = await endIfTombstoned(work, workers);
@@ -19,8 +20,8 @@ export async function completeIntent(work: WorkerIntent, workers: Workers): Prom
 }
 
 /**
- * Settles work that came to no end: what was made and is whole stays, what was being adopted is what it was, and nothing
- * else is left.
+ * Rolls back a request that failed: a worker that is complete stays, a service that was being adopted is restored, and
+ * nothing else is left.
  */
 export async function rollBackIntent(work: WorkerIntent, workers: Workers): Promise<void> {
   if (!(await endIfTombstoned(work, workers))) await undoIntent(work, workers);
@@ -34,7 +35,7 @@ async function endIfTombstoned(work: WorkerIntent, workers: Workers): Promise<bo
   return tombstone !== undefined;
 }
 
-/** What was kept by a key that has been replaced; the key itself is kept with its successor. */
+/** Deletes what is stored under the id of a replaced key; the key itself is stored with its successor. */
 async function deleteReplacedKeyData(keyId: string, catalog: Workers['catalog']): Promise<void> {
   const former = (await loadMemberKey(keyId, catalog))?.former;
   if (former) await deleteMemberData(keyIdOf(former.key), catalog);
@@ -46,7 +47,7 @@ async function undoIntent({ service, keyId, revision }: WorkerIntent, { catalog 
     if (!isWorkerWithKey(record, keyId)) return deleteMemberData(keyId, catalog);
     await deleteReplacedKeyData(keyId, catalog);
     const { adopted, digest, revision: has } = record.service.federation;
-    // Another revision is the coordinator's next change, which comes only after this was done.
+    // Another revision means that the coordinator has sent its next change, which it does only after this request succeeded.
     if (!adopted || digest !== UNFINISHED || has !== revision) return;
     if (await restoreOriginal(record, catalog)) return deleteMemberData(keyId, catalog);
   }
@@ -54,9 +55,9 @@ async function undoIntent({ service, keyId, revision }: WorkerIntent, { catalog 
 }
 
 /**
- * Finishes what a manager that died had begun with workers before the given time, and forgets what has been kept for long
- * enough. Gives how many were settled. One that cannot be settled now holds up no other. For what another manager may still
- * be doing see `recoverServices`.
+ * Completes or rolls back what a manager that stopped had begun with workers before the given time, and expires tombstones.
+ * Returns how many intents and tombstones were settled. One that fails does not block the others. `recoverServices` explains
+ * why only old intents are claimed.
  */
 export async function recoverWorkers(begunBefore: number, workers: Workers): Promise<number> {
   const { catalog } = workers;
@@ -68,7 +69,7 @@ export async function recoverWorkers(begunBefore: number, workers: Workers): Pro
   };
   const endBuried = async () => {
     settled += await forEachSettled(openTombstones(begunBefore, catalog), async ({ keyId, service: name, ending }) => {
-      // Whoever makes it sees the tombstone.
+      // The request that is creating the worker will find the tombstone.
       if (await hasWorkerIntent(keyId, catalog)) return false;
       await endWorker({ name, ending, keyId }, workers);
       return true;

@@ -18,15 +18,19 @@ import {
   WRITE_ATTEMPTS,
 } from './worker-role.ts';
 
-/** How long a key that was replaced is good, for what was under way; a request takes seconds. */
+/**
+ * How long a replaced key stays valid. A shorter value rejects requests that are in flight, which take seconds; a longer
+ * value keeps a leaked key valid for longer.
+ */
 const FORMER_LIFETIME = 10 * 60_000;
 
-/** The work of another key has no revision that a worker could have: what is there is never given back because of it. */
+/** The intent of a re-key names a revision that no worker has, so rolling it back never restores an adopted service. */
 const ANY_REVISION = -1;
 
 /**
- * Gives a worker another key, whatever it has, since its owner asks for it; and brings it to the revision of the order.
- * With the same key again nothing changes. False when there is no worker of that federation, which is then to be made.
+ * Replaces the key of a worker at the request of its owner, and updates the worker to the revision of the order. Calling it
+ * again with the same key is a no-op. Returns false if there is no worker of that federation; the coordinator then creates
+ * it.
  */
 export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<boolean> {
   const definition = parseOrderBody(order.body);
@@ -54,7 +58,7 @@ async function installKey(
       return false;
     }
     if (!isOwner(principal, record.service)) throw nameTaken(name);
-    // It was sent before something that has arrived already, and so may be the key.
+    // A later request has arrived first, so this key may be outdated too.
     if (revision < record.service.federation.revision) throw oldVersion(name);
     if (isWorkerWithKey(record, keyId)) return true;
     const work = await beginWorkerIntent(keyId, { name, uid, revision: ANY_REVISION }, catalog);
@@ -64,7 +68,7 @@ async function installKey(
   throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
 }
 
-/** Everything that is kept by the key comes along first, so that the one write which names the new key is all there is to it. */
+/** Everything that is stored by key id is copied first, so that one write of the record switches to the new key. */
 async function replaceKey(
   { service, version }: WorkerRecord,
   { key }: WorkerOrder,
@@ -74,7 +78,8 @@ async function replaceKey(
   const { catalog } = workers;
   const { federation } = service;
   try {
-    // Whoever undoes this looks for the work after the mark is there.
+    // A release writes its tombstone before it looks for the intent, so a tombstone must be checked after the intent is
+    // written.
     await rejectEnded(work.keyId, catalog);
     const former = (await loadMemberKey(federation.keyId, catalog))?.key;
     const until = catalog.now() + FORMER_LIFETIME;

@@ -33,8 +33,9 @@ import {
 } from './worker-role.ts';
 
 /**
- * The coordinator ends a worker, with its key: one that it made is deleted, one that it adopted is what it was, or it stays
- * as a service of its own. The mark comes first, also where there is nothing to end: the create may still be on its way.
+ * The coordinator ends a worker with its key. A worker that it created is deleted and an adopted one is restored; or, with
+ * `detach`, the worker stays as a plain service. The tombstone is written first, even if there is nothing to end: the create
+ * may still be in flight.
  */
 export async function releaseWorker(
   name: string,
@@ -48,20 +49,20 @@ export async function releaseWorker(
   await endWorker({ name, ending, keyId }, workers);
 }
 
-/** A few times what giving something back takes. */
+/** A few times as long as a restore takes. Shorter pauses collide again; longer ones only delay the caller. */
 const LONGEST_PAUSE = 50;
 
 interface EndRequest {
   readonly name: string;
   readonly ending: Ending;
   readonly keyId: string;
-  /** Of who is making it, and has seen the mark. */
+  /** The intent of the request that is creating the worker and found the tombstone. */
   readonly work?: WorkerIntent;
 }
 
 /**
- * Does what a tombstone says is to be done. Again: nothing happens. Who makes the worker right now ends it, having seen the
- * mark; everybody else waits for that, since two who give something back only hinder each other.
+ * Carries out a tombstone. Calling it again is a no-op. If a request is creating the worker right now, that request finds
+ * the tombstone and ends the worker; other callers wait for it, because concurrent restores only conflict with each other.
  */
 export async function endWorker({ name, ending, keyId, work }: EndRequest, { catalog }: Workers): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -74,7 +75,7 @@ export async function endWorker({ name, ending, keyId, work }: EndRequest, { cat
     await rememberEndedWorker(record.service.federation.uid, name, catalog);
     await forgetContact(record.service.federation.uid, name, catalog);
     if (await end(record, ending, catalog)) break;
-    // By chance, so that two requests of this kind do not overtake each other for ever.
+    // Random, so that two such requests do not conflict forever.
     await pause(Math.random() * LONGEST_PAUSE);
   }
   await deleteMemberData(keyId, catalog);
@@ -86,11 +87,11 @@ function end(record: WorkerRecord, ending: Ending, catalog: Services): Promise<b
   return record.service.federation.adopted ? restoreOriginal(record, catalog) : removeRecord(record, catalog);
 }
 
-/** From now on its paths are those of this cluster's store, as for any service. */
+/** Makes the worker a plain service, whose paths are in the store of this cluster. */
 async function detach({ service, version }: WorkerRecord, catalog: Services): Promise<boolean> {
   const { federation: _, ...rest } = service;
   const alone: Service = { ...rest, definition: withoutMembers(service.definition) };
-  // Both before the role goes, so that whoever comes after a crash finds it, and does them again.
+  // Both run before the role is removed, so that recovery after a crash finds the role and repeats them.
   await provision(alone, catalog);
   await releaseStorage(toStorageClaim(alone), alone, catalog);
   try {
@@ -102,7 +103,7 @@ async function detach({ service, version }: WorkerRecord, catalog: Services): Pr
   }
 }
 
-/** Where a bucket cannot be had the service goes without, until its owner updates it or chooses another path. */
+/** If a bucket cannot be created, the service has none until its owner updates it or chooses another path. */
 async function provision(service: Service, { objects, providers }: Services): Promise<void> {
   if (providers) {
     const without = ignoreCodes('bucket-taken', 'provider-refused', 'provider-unavailable');
@@ -124,8 +125,8 @@ function withoutMembers(definition: Service['definition']): Service['definition'
 }
 
 /**
- * Makes an adopted service what it was. The role goes last: until then whoever comes after a crash finds it, and begins
- * again. False when somebody was faster.
+ * Restores an adopted service. The role is removed last, so that recovery after a crash finds it and starts over. Returns
+ * false if another writer was faster.
  */
 export async function restoreOriginal(record: WorkerRecord, catalog: Services): Promise<boolean> {
   const { federation, ...service } = record.service;
@@ -146,14 +147,14 @@ export async function restoreOriginal(record: WorkerRecord, catalog: Services): 
   }
 }
 
-/** Whoever has given it back has also forgotten what it was. */
+/** Another request that restored the service has also deleted the saved original. */
 async function originalMissing({ service, version }: WorkerRecord, { services }: Services): Promise<false> {
   const { name } = service.definition;
   if ((await services.get(name))?.version !== version) return false;
   throw new StoreError('damaged', `what "${name}" was before its adoption is lost: detach it from the federation`);
 }
 
-/** Buckets that have gone meanwhile, or are somebody else's by now, are as if they had while it stood alone (S5). */
+/** A bucket that was deleted meanwhile, or belongs to another user now, gets no subscription (S5). */
 async function resubscribe(service: Service, { objects }: Services): Promise<void> {
   if (!objects) return;
   const { uid, owner } = service;
@@ -166,9 +167,9 @@ async function resubscribe(service: Service, { objects }: Services): Promise<voi
 }
 
 /**
- * Removes a service of this cluster at the wish of its owner, also one that is a worker: that needs nobody's consent, and
- * whoever is to be told of it is told first. What a federation has adopted is what it was, and an ordinary service again,
- * which can be removed as such: whoever ends an adoption must not lose what was there before it.
+ * Removes a worker at the request of its owner. The coordinator's consent is not needed, but the coordinator is notified
+ * first. An adopted worker is restored to the plain service that it was; a second delete removes that service. So ending an
+ * adoption never loses the original service.
  */
 export async function removeOwnWorker(
   principal: Admin | User,
@@ -185,7 +186,7 @@ export async function removeOwnWorker(
       await writeTombstone(keyId, { service: name, reason: 'removed-by-owner', ending: 'undo' }, catalog);
       await tell(record);
       await endWorker({ name, ending: 'undo', keyId }, workers);
-      // It may have been given another key meanwhile, which has to be ended as well.
+      // The worker may have been given another key meanwhile, which must be ended too.
       if (isWorkerInFederation(await catalog.services.get(name), uid)) continue;
       return;
     }
@@ -195,14 +196,15 @@ export async function removeOwnWorker(
 }
 
 /**
- * How long a coordinator has been silent before its worker can be had. Shorter: a manager that is down over night loses its
- * members. Longer: whose coordinator is gone for good waits for longer. What is remembered may be an hour behind.
+ * How long a coordinator must be silent before the owner may take its worker over. With a smaller value a manager that is
+ * down overnight loses its members; a larger value delays take-over when the coordinator never comes back. The recorded
+ * contact may be an hour old.
  */
 const TAKE_OVER_AFTER = 24 * 3_600_000 + CONTACT_RESOLUTION;
 
 /**
- * Makes a worker a service of its own, as its owner wishes, if its coordinator has not been heard for a day; throws
- * `not-the-coordinator` before. A coordinator that comes back is told that it has gone.
+ * Makes a worker a plain service at the request of its owner, if the coordinator has been silent for a day; throws
+ * `not-the-coordinator` before that. A coordinator that comes back is told that the worker is gone.
  */
 export async function takeOverWorker(
   principal: Admin | User,

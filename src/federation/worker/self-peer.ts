@@ -18,10 +18,13 @@ import { releaseWorker } from './release-worker.ts';
 import { updateWorker } from './update-worker.ts';
 import { hasWorkerOf, type Workers } from './worker-role.ts';
 
-/** Says who it is on this cluster. */
+/** Resolves a credential to a principal of this cluster. */
 export type Authenticate = (credential: Credential) => Promise<Admin | User>;
 
-/** This manager as a member of its own federations: the same verbs that others reach over HTTP, without dialling. */
+/**
+ * This manager as a member of its own federations: the same operations that other managers call over HTTP, without a
+ * connection.
+ */
 export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
   const opened = (name: string, as: MemberKey) => findWorkerByKey(as, name, keyIdOf(as.key), workers);
   const keyOf = async (name: string, as: MemberKey) => {
@@ -49,7 +52,7 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
   };
 }
 
-/** What each refusal of this manager is to a coordinator; others are `failed`. */
+/** The peer error for each error code of this manager; other codes become `failed`. */
 const CODES: Readonly<Record<string, PeerErrorCode>> = {
   'member-taken': 'taken',
   'federation-gone': 'gone',

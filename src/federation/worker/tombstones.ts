@@ -3,17 +3,17 @@ import { isRace, type Journal, type JournalEntry } from '../../ports/index.ts';
 import { type Services, ServicesError } from '../../services/index.ts';
 
 /**
- * Says that the worker of a key was ended and is not made again, whatever arrives later. By the id of the key, since every
- * addition of a member has a new one. It is written before anything else, so that it also says what is to be finished.
+ * Records that the worker with a key was ended, so that a request that arrives later does not create it again. Stored by key
+ * id, because each addition of a member has a new key. It is written before anything else, so recovery knows what to finish.
  */
 interface Tombstone {
   readonly service: string;
   readonly reason: 'ended-by-coordinator' | 'removed-by-owner' | 'taken-over';
   readonly begun: number;
   readonly until: number;
-  /** How the worker ends; null once it has, or when there was none. */
+  /** How the worker is ended; null once that is done, or if there was no worker. */
   readonly ending: Ending | null;
-  /** Nothing here has had this key. */
+  /** No worker on this cluster had this key. */
   readonly stray?: boolean;
 }
 
@@ -22,13 +22,13 @@ export type Ending = 'undo' | 'detach';
 type Store = Pick<Services, 'journal' | 'now'>;
 
 /**
- * How long a create that is still on its way is refused, and how long the coordinator learns that its worker has gone.
- * Shorter: a coordinator that was down for a week-end makes the worker again. Longer: the journal grows.
+ * How long a late create is rejected, and how long the coordinator is told that its worker is gone. With a smaller value a
+ * coordinator that was down for a weekend creates the worker again; a larger value makes the journal grow.
  */
 const RETENTION = 7 * 24 * 60 * 60_000;
 
 const TOMBSTONES = 'tombstone/';
-/** Finds them by what a signed request says of itself, which is not the key. */
+/** Ended workers by federation and name, which is what a signed request states. It does not state the key. */
 const ENDED_WORKERS = 'ended/';
 
 const tombstoneKey = (keyId: string) => `${TOMBSTONES}${keyId}`;
@@ -36,7 +36,7 @@ const endedWorkerKey = (uid: string, service: string) => `${ENDED_WORKERS}${uid}
 
 type NewTombstone = Pick<Tombstone, 'service' | 'reason' | 'stray'> & { readonly ending: Ending };
 
-/** Leaves the mark, or says of one that is there what is to be finished now. */
+/** Writes the tombstone, or changes the ending of one that exists. */
 export async function writeTombstone(
   keyId: string,
   { service, reason, ending, stray = false }: NewTombstone,
@@ -59,14 +59,17 @@ export async function writeTombstone(
   }
 }
 
-/** What was begun is finished. */
+/** Records that the worker has been ended. */
 export async function closeTombstone(keyId: string, { journal }: Store): Promise<void> {
   const there = await journal.read(tombstoneKey(keyId));
   if (!there || there.state['ending'] === null) return;
   await ignoreRace(journal.advance(there.key, there.version, { ...there.state, ending: null }));
 }
 
-/** Something here has had the key after all: it was just being made. */
+/**
+ * A worker had the key after all: it was being created when the tombstone was written. The tombstone then gets the full
+ * retention.
+ */
 export async function confirmTombstone(keyId: string, { journal }: Store): Promise<void> {
   const there = await journal.read(tombstoneKey(keyId));
   if (!there?.state['stray']) return;
@@ -76,12 +79,12 @@ export async function confirmTombstone(keyId: string, { journal }: Store): Promi
   );
 }
 
-/** Remembers the name as well: there was a worker of this federation here. */
+/** Records the name too: there was a worker of this federation here. */
 export async function rememberEndedWorker(uid: string, service: string, { journal, now }: Store): Promise<void> {
   await ignoreRace(journal.begin(endedWorkerKey(uid, service), { until: now() + RETENTION }));
 }
 
-/** There is one again. */
+/** The worker exists again. */
 export async function forgetEndedWorker(uid: string, service: string, { journal }: Store): Promise<void> {
   const there = await journal.read(endedWorkerKey(uid, service));
   if (there) await ignoreRace(journal.finish(there.key, there.version));
@@ -92,13 +95,13 @@ export async function readTombstone(keyId: string, { journal }: Store): Promise<
   return entry && toTombstone(entry);
 }
 
-/** Throws `federation-gone` when the worker of this key has been ended. */
+/** Throws `federation-gone` if the worker with this key was ended. */
 export async function rejectEnded(keyId: string, store: Store): Promise<void> {
   const tombstone = await readTombstone(keyId, store);
   if (tombstone) throw workerGone(tombstone.service);
 }
 
-/** Was there a worker of this federation under this name? */
+/** Whether there was a worker of this federation with this name. */
 export async function wasEnded(uid: string, service: string, { journal }: Store): Promise<boolean> {
   return (await journal.read(endedWorkerKey(uid, service))) !== undefined;
 }
@@ -106,7 +109,7 @@ export async function wasEnded(uid: string, service: string, { journal }: Store)
 export const workerGone = (service: string) =>
   new FederationError('federation-gone', `"${service}" was ended here: add it to the federation again to have it back`);
 
-/** Those whose work was begun before and is not finished. */
+/** Tombstones that were begun before the given time and are not carried out yet. */
 export async function* openTombstones(
   begunBefore: number,
   { journal }: Store,
@@ -117,7 +120,7 @@ export async function* openTombstones(
   }
 }
 
-/** Forgets those that have been kept for long enough. Gives how many. */
+/** Deletes tombstones whose retention is over. Returns how many. */
 export async function expireTombstones({ journal, now }: Store): Promise<number> {
   let forgotten = 0;
   for (const prefix of [TOMBSTONES, ENDED_WORKERS]) {
@@ -131,7 +134,7 @@ export async function expireTombstones({ journal, now }: Store): Promise<number>
   return forgotten;
 }
 
-// Nobody else writes under these keys.
+// Only this module writes these keys.
 const toTombstone = ({ state }: JournalEntry) => state as unknown as Tombstone;
 
 async function* listEntries(prefix: string, journal: Journal): AsyncGenerator<JournalEntry> {
@@ -152,34 +155,35 @@ async function ignoreRace(work: Promise<unknown>): Promise<void> {
 }
 
 /**
- * Marks of keys that open nothing here. An undo may overtake its create, so they have to be left; but whoever makes up a key
- * can leave one, without being anybody here.
+ * Stray tombstones belong to keys of no worker here. They are needed because a release may arrive before its create. But a
+ * caller that invents a key can write one without any account on this cluster.
  */
 
 /**
- * How long such a mark stays. A create that is still on its way arrives within seconds, and the access token that it brings
- * is good for an hour at most. Shorter: less than that. Longer: more room for what strangers leave.
+ * How long a stray tombstone is kept. A late create arrives within seconds, and its access token is valid for an hour at
+ * most. A smaller value may miss a late create; a larger value lets strangers occupy more of the journal.
  */
 const STRAY_RETENTION = 3_600_000;
 
-/** Far more than creates that fail within an hour; less than what a journal notices. */
+/** Far more than the creates that fail within an hour, and few enough for the journal. */
 const MOST_STRAY = 1_000;
 
-/** How often they are counted; in between, this manager adds what it leaves itself. */
+/** How often stray tombstones are counted. In between, this manager adds those that it writes itself. */
 const COUNTED_EVERY = 60_000;
 
 interface Counted {
   readonly at: number;
   readonly count: Promise<number>;
-  /** By this manager since then. */
+  /** Written by this manager since the count. */
   added: number;
 }
 
 const counted = new WeakMap<Journal, Counted>();
 
 /**
- * Makes room for one more, or throws. None is given up for it: a mark that was promised is kept, so that a create which
- * arrives after its undo is refused, whoever else leaves marks. An undo that is refused is not done, and comes again.
+ * Reserves space for one more stray tombstone, or throws. No tombstone is dropped for it: a confirmed release must keep
+ * rejecting its late create, however many tombstones strangers write. A release that is rejected here has not happened, and
+ * the coordinator retries it.
  */
 async function reserveStrayTombstone(
   marks: () => AsyncIterable<JournalEntry>,

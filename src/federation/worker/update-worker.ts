@@ -6,22 +6,23 @@ import { swapSecrets } from './original-service.ts';
 import { rejectEnded } from './tombstones.ts';
 import { isWorkerWithKey, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
-/** What a worker shall become. */
+/** The new state of a worker. */
 export interface WorkerChange {
   readonly revision: number;
   readonly digest: string;
   readonly definition: unknown;
-  /** Where the coordinator is by now. */
+  /** The coordinator's current address. */
   readonly origin?: FederationOrigin;
 }
 
 /**
- * The coordinator changes a worker, with its key. What it has already is not written again, and a change that was overtaken
- * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
+ * Applies a change of the coordinator, which has the worker's key. A change that is already stored is a no-op, and one that
+ * is older than the stored revision is rejected. The digest is written last, so the coordinator repeats a change that was
+ * interrupted.
  */
 export async function updateWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
   const read = parseWorker(change.definition, name);
-  // A change is two writes: many at once would keep overtaking each other between the two.
+  // A change is two writes. Concurrent changes would keep failing between the two, so they run one after another.
   const turns = updatesInProgress(workers);
   const before = turns.get(name);
   const mine = (async () => {
@@ -36,7 +37,7 @@ export async function updateWorker(name: string, change: WorkerChange, keyId: st
   }
 }
 
-/** Changes under way in each manager, by worker. They only save work: what is right is decided by versions. */
+/** Changes in progress in this process, by worker. They only avoid retries; versions decide which change wins. */
 const inProgress = new WeakMap<Workers, Map<string, Promise<void>>>();
 
 function updatesInProgress(workers: Workers): Map<string, Promise<void>> {
@@ -78,7 +79,7 @@ async function applyUpdate(
   throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
 }
 
-/** Throws `conflict` when it has more than that. */
+/** Throws `conflict` if the worker already has a later revision. */
 function isUpToDate({ service }: WorkerRecord, { revision, digest }: WorkerChange): boolean {
   const { federation } = service;
   if (revision >= federation.revision) return revision === federation.revision && digest === federation.digest;

@@ -3,21 +3,24 @@ import type { WorkerOrder } from '../../peers/index.ts';
 import { isRace, type Journal, type JournalEntry } from '../../ports/index.ts';
 import { type Services, ServicesError } from '../../services/index.ts';
 
-/** A worker that is being made or adopted: written down first, so that whoever comes after a crash can settle it. */
+/**
+ * A worker that is being created, adopted or re-keyed. It is written to the journal first, so that recovery after a crash
+ * can settle it.
+ */
 export interface WorkerIntent {
   readonly entry: JournalEntry;
   readonly keyId: string;
   readonly service: string;
   /** The federation. */
   readonly uid: string;
-  /** Of the order that it is made for. */
+  /** The revision of the order. */
   readonly revision: number;
   readonly begun: number;
 }
 
 const PREFIX = 'worker/';
 
-/** `busy`: the same worker is being made already. */
+/** Returns `busy` if another request is creating the same worker. */
 export async function beginWorkerIntent(
   keyId: string,
   { name, uid, revision }: Pick<WorkerOrder, 'name' | 'uid' | 'revision'>,
@@ -37,11 +40,13 @@ export async function hasWorkerIntent(keyId: string, { journal }: Pick<Services,
   return (await journal.read(`${PREFIX}${keyId}`)) !== undefined;
 }
 
-/** A create takes milliseconds here; whoever asked twice within one is soon told. */
+/**
+ * A create takes milliseconds here. A shorter interval reads the journal more often; a longer one delays a repeated request.
+ */
 const POLL_INTERVAL = 20;
 const LONGEST_WAIT = 3_000;
 
-/** Waits until nobody makes the worker of this key. False when nobody did. */
+/** Waits until no request is creating the worker of this key. Returns false if there was none. */
 export async function waitForWorkerIntent(keyId: string, catalog: Pick<Services, 'journal'>): Promise<boolean> {
   for (let waited = 0; waited < LONGEST_WAIT; waited += POLL_INTERVAL) {
     if (!(await hasWorkerIntent(keyId, catalog))) return waited > 0;
@@ -50,7 +55,7 @@ export async function waitForWorkerIntent(keyId: string, catalog: Pick<Services,
   throw new ServicesError('contended', 'this worker is being made already, and that takes long: ask again');
 }
 
-/** If somebody else has taken it over, they do the same thing. */
+/** If recovery has claimed the intent, it does the same. */
 export async function endWorkerIntent({ entry }: WorkerIntent, journal: Journal): Promise<void> {
   try {
     await journal.finish(entry.key, entry.version);
@@ -59,7 +64,7 @@ export async function endWorkerIntent({ entry }: WorkerIntent, journal: Journal)
   }
 }
 
-/** Takes over what was begun before, each once. */
+/** Claims the intents that were begun before the given time, each once. */
 export async function* claimWorkerIntents(begunBefore: number, journal: Journal): AsyncGenerator<WorkerIntent> {
   let page = await journal.list(PREFIX);
   for (;;) {

@@ -11,8 +11,8 @@ export interface WorkerRecord extends ServiceRecord {
 }
 
 /**
- * The digest of a worker whose definition is stored and whose secrets may not be yet. No definition has it, so that a
- * coordinator which finds it sends everything again.
+ * The digest of a worker whose definition is stored but whose secrets may not be stored yet. No definition has this digest,
+ * so a coordinator that sees it sends everything again.
  */
 export const UNFINISHED = '0'.repeat(64);
 
@@ -28,45 +28,44 @@ export function isWorker(record: ServiceRecord | undefined): record is WorkerRec
   return record?.service.federation?.role === 'worker';
 }
 
-/** Is it one of this federation, whichever key it has? */
+/** Whether the service is a worker of this federation, with any key. */
 export function isWorkerInFederation(record: ServiceRecord | undefined, uid: string): record is WorkerRecord {
   return isWorker(record) && record.service.federation.uid === uid;
 }
 
-/** Is it the one that was made with this key? */
+/** Whether the service is the worker that has this key. */
 export function isWorkerWithKey(record: ServiceRecord | undefined, keyId: string): record is WorkerRecord {
   return isWorker(record) && record.service.federation.keyId === keyId;
 }
 
 /**
- * What a manager does when the manager of another cluster asks (docs/peer-protocol.md#calls). A
- * worker is a service like others, with a role: its data is in the store of the coordinator, and it changes when the
- * coordinator says so.
+ * What a manager needs to serve requests of coordinators (docs/peer-protocol.md#calls). A worker is a service with a role:
+ * its data is in the coordinator's store, and only the coordinator changes it.
  */
 export interface Workers {
   readonly catalog: Services;
-  /** Names this cluster, whatever address it is asked under. */
+  /** Identifies this cluster, independent of the address that a peer uses. */
   readonly instance: string;
-  /** Hears of what somebody may ask about later. */
+  /** Receives events for the audit log. */
   readonly audit?: Audit;
 }
 
-/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+/** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 export const WRITE_ATTEMPTS = 8;
 
 /**
- * Is the worker of a federation still there after it was ended with this key? Then it has another: it was added again since,
- * or whoever ended it has forgotten that, having been restored from a backup.
+ * Whether a worker of this federation still exists after a coordinator ended it with its key. The worker then has another
+ * key: it was added again since, or the coordinator was restored from a backup that is older than the key.
  */
 export async function hasWorkerOf(name: string, uid: string, { catalog }: Pick<Workers, 'catalog'>): Promise<boolean> {
   const record = await catalog.services.get(name);
   return isWorker(record) && record.service.federation.uid === uid;
 }
 
-/** What people do to a service where it is. */
+/** What users do to a service on its own cluster. */
 export type WorkerAction = 'read' | 'update' | 'change-members' | 'invoke' | 'delete';
 
-/** Why this cannot be done to a service here, because of what it is in its federation; undefined when it can. */
+/** The error for an action that the federation role of a service does not allow here; undefined if the action is allowed. */
 export function federationGuard(
   { definition, federation }: Service,
   action: WorkerAction,

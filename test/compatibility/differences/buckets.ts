@@ -16,7 +16,7 @@ import {
 } from './bucket-patches.ts';
 import type { Difference } from './difference.ts';
 
-const NOT_YOURS = /^you may not do that with a bucket "[\w-]+": it is not yours, or not there$/;
+const NOT_YOURS = /^bucket "[\w-]+" not found, or you have no access to it$/;
 const NOT_THERE = /^there is no bucket "[\w-]+"$/;
 
 /** One bucket, as it is shown: its name, its visibility, and how many objects. */
