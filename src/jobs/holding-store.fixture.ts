@@ -20,7 +20,7 @@ export function holdingStore(store: JobStore, free: readonly string[] = []): Hol
   };
   const say = async ({ service, id }: JobKey, held: string | undefined) => {
     said.set(id, held);
-    // Whoever follows the changes hears of it, as by the watch of a cluster.
+    // Followers of the changes see it, as through the watch of a cluster.
     await changeJob({ service, id }, store, ({ message }) => ({ message }));
   };
   return {

@@ -13,7 +13,7 @@ const user = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: fals
 const submit = (jobs: TestJobs, service: ServiceRecord, trigger: 'job' | 'run' = 'job') =>
   submitJob(user, service, Buffer.from('{}'), trigger, jobs);
 
-/** Other clusters that do nothing but remember what they were told. */
+/** Both sides of delegation; records all calls. */
 class Notes implements Delegation, HostedJobs {
   readonly considered: [string, string][] = [];
   readonly takenUp: string[] = [];

@@ -13,16 +13,16 @@ import { ALICE, FewBuckets, OneNode, PuppetRunner } from '../jobs.fixture.ts';
 import type { Delegation, DelegationRoles, HostedJobs, Jobs } from '../jobs.ts';
 import { FollowerScheduler } from './follower-scheduler.ts';
 
-/** One manager of several, and a lease that the test gives and takes. */
+/** One of several managers. The test decides which of them leads. */
 export interface Replica extends Jobs {
   readonly scheduler: FollowerScheduler;
   readonly capacity: OneNode;
   readonly problems: unknown[];
-  /** It leads from now on, whoever else believes to do so. */
+  /** Makes it lead, also if another manager believes to lead. */
   lead(roles?: DelegationRoles): Promise<void>;
-  /** It does not any more. */
+  /** Ends its term. */
   resign(): void;
-  /** As by kill -9: it says and hears nothing from now on. */
+  /** Like kill -9: from now on it writes and reads nothing. */
   die(): Promise<void>;
 }
 
@@ -43,10 +43,10 @@ export interface Replicas extends AsyncDisposable {
   until(key: JobKey, state: JobRecord['state']): Promise<JobRecord>;
 }
 
-/** How long the callers of `/run` wait in these tests. */
+/** Timeout of callers of `/run` in these tests. */
 export const CALLER_WAITS = 60_000;
 
-/** Managers of one cluster: one store of records, one place where scripts run. */
+/** Managers of one cluster: they share the job store and the runner. */
 export async function openReplicas(): Promise<Replicas> {
   const directory = makeTemporaryDirectory();
   const cluster = openLocalCluster({ directory });
@@ -140,18 +140,18 @@ export const USER = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operato
 export const submit = (replica: Replica, service: ServiceRecord, trigger: 'job' | 'run' = 'job') =>
   submitJob(USER, service, Buffer.from('{}'), trigger, replica);
 
-/** They end with the test. */
+/** Opens managers that end with the test. */
 export async function scene(t: TestContext): Promise<Replicas> {
   const replicas = await openReplicas();
   t.after(() => replicas[Symbol.asyncDispose]());
   return replicas;
 }
 
-/** Its script was begun, so often. */
+/** Waits until the script was started so often. */
 export const started = ({ runner }: Replicas, { id }: JobKey, starts = 1) =>
   eventually(() => assert.equal(runner.attempts.get(id)?.starts, starts));
 
-/** Other clusters, who remember what they were told. */
+/** Both sides of delegation; records all calls. */
 export class Notes implements Delegation, HostedJobs {
   readonly roles = { delegation: this, hostedJobs: this };
   readonly told: string[] = [];

@@ -78,7 +78,7 @@ export interface Tally {
 }
 
 /** How the execution log names an unknown user (docs/go-manager.md#jobs-and-logs). */
-const NOBODY = 'nil';
+const UNKNOWN_USER = 'nil';
 
 export function tally(rows: readonly VisibleRow[]): Tally {
   const count = (chosen: readonly VisibleRow[]) => chosen.reduce((sum, { jobs }) => sum + jobs, 0);
@@ -91,7 +91,7 @@ export function tally(rows: readonly VisibleRow[]): Tally {
     cpuHours: hours(rows.map(({ cpuSeconds }) => cpuSeconds)),
     gpuHours: hours(rows.map(({ gpuSeconds }) => gpuSeconds)),
     users: new Set(rows.map(({ invoker }) => invoker)).size,
-    names: [...new Set(rows.filter(({ named }) => named).map(({ invoker }) => invoker || NOBODY))].toSorted(),
+    names: [...new Set(rows.filter(({ named }) => named).map(({ invoker }) => invoker || UNKNOWN_USER))].toSorted(),
   };
 }
 
@@ -103,7 +103,7 @@ export function byService(rows: readonly VisibleRow[]): { service: string; tally
 /** By user, sorted by name; users that may not be named are left out. */
 export function byUser(rows: readonly VisibleRow[]): { user: string; tally: Tally }[] {
   const named = rows.filter((row) => row.named);
-  return grouped(named, ({ invoker }) => invoker || NOBODY).map(([user, of]) => ({ user, tally: tally(of) }));
+  return grouped(named, ({ invoker }) => invoker || UNKNOWN_USER).map(([user, of]) => ({ user, tally: tally(of) }));
 }
 
 function grouped(rows: readonly VisibleRow[], keyOf: (row: VisibleRow) => string): [string, VisibleRow[]][] {

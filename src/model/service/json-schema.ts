@@ -48,7 +48,7 @@ function convert(schema: JsonSchema, request: boolean): JsonSchema {
   return accepts && request ? ALTERNATIVES[accepts as Leniency](converted) : converted;
 }
 
-/** Keys that a definition has, but that nobody writes into a file. */
+/** Keys of a definition that are not written into FDL files. */
 const SET_BY_MANAGER = ['token', 'owner', 'namespace', 'bucket_list', 'volume_status', 'deployment'];
 
 /** The schema of an FDL file, for editors: `docs/fdl.schema.json`. */

@@ -89,7 +89,7 @@ function checkOneOf(
   return value;
 }
 
-/** No program fits into less: somebody left out the unit. */
+/** No program fits into less: the user probably forgot the unit. */
 const LEAST_MEMORY = 1024 * 1024;
 
 function checkQuantities(

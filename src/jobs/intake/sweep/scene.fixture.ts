@@ -42,7 +42,7 @@ export function openScene(directory = makeTemporaryDirectory()) {
   const source = new EmbeddedEvents(server);
   const enqueued: string[] = [];
   const scheduler = {
-    // As the real one: a job that is in line already is not put there again.
+    // Like the real scheduler: a queued job is not queued again.
     enqueue: ({ id }: { id: string }) => {
       if (!enqueued.includes(id)) enqueued.push(id);
     },
