@@ -173,7 +173,7 @@ test('buckets: a failed rollback of a create is reported, and the next request c
     code: 'unavailable',
     message: /nor .* be removed: it is finished when somebody next asks/,
   });
-  assert.match(reported.join(), /"half-b" could not be made, nor .* be removed.*: .*DELETE \/half-b/);
+  assert.match(reported.join(), /"half-b" could not be created completely, nor removed.*: .*DELETE \/half-b/);
   const found = await one.bucket('half-b');
   assert.equal(found?.owner, 'alice');
   await as('alice').put('half-b', 'k');

@@ -6,7 +6,7 @@ import { openObjectStore } from '../../s3-server/index.ts';
 import { ObjectBlobStore } from './blob-store.ts';
 import { EmbeddedStore } from './embedded/index.ts';
 
-/** Nothing is secret here; how values are sealed is tested where they are. */
+/** Without encryption, which has its own tests. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
 /** A blob store in an embedded store of its own. */

@@ -8,7 +8,7 @@ describeBlobStore('a part of the embedded store', openBlobStore);
 
 const large = new Uint8Array(3 * 2 ** 20);
 
-test('it is a part of the manager’s own bucket, apart from what other clusters stage there', async (t) => {
+test('blob store: blobs are in the staging bucket, apart from what other clusters stage there', async (t) => {
   const { blobs, store, close } = await openBlobStore();
   t.after(close);
   await blobs.put('events/a', large);
@@ -19,7 +19,7 @@ test('it is a part of the manager’s own bucket, apart from what other clusters
   );
 });
 
-test('a store that is away is said to be so', async () => {
+test('blob store: a store that does not answer is reported as unavailable', async () => {
   const { blobs, close } = await openBlobStore();
   await blobs.put('a', large);
   await close();

@@ -3,13 +3,13 @@ import { HttpClient } from '../../lib/http/index.ts';
 import type { Cursor, Page } from '../../lib/version.ts';
 import { type BlobEntry, type BlobStore, type ObjectStore, StoreError } from '../../ports/index.ts';
 
-/** In the manager's own bucket, apart from what other clusters stage there: no service is called so. */
+/** The prefix in the staging bucket. No service can have this name, so it is apart from what other clusters stage there. */
 const PREFIX = '.shelf/';
 
-/** How long the manager gives itself for one transfer. It is what a large answer takes over a slow network, and more. */
+/** For one transfer by the manager: more than a large answer takes over a slow network. */
 const TRANSFER_SECONDS = 300;
 
-/** More than anything that is put here: events, inputs and answers are bounded by settings of their own. */
+/** Larger than any blob: settings limit the size of events, inputs and answers. */
 const MOST_BYTES = 256 * 2 ** 20;
 
 /** Bytes of the store's answer to a PUT, which is empty or an error in XML. */
@@ -19,11 +19,11 @@ const LONGEST_REPLY = 1024 * 1024;
 const PAGE = 500;
 
 export interface ObjectBlobStoreOptions {
-  /** Is the certificate of the store looked at? */
+  /** Whether the certificate of the store is verified. */
   readonly verify?: boolean;
 }
 
-/** The shelf as objects in the manager's own bucket. */
+/** Blobs as objects in the staging bucket. */
 export class ObjectBlobStore implements BlobStore {
   readonly #store: ObjectStore;
   readonly #client: HttpClient;
@@ -84,7 +84,7 @@ export class ObjectBlobStore implements BlobStore {
     });
   }
 
-  /** Once; a failure is tried again by whoever comes next. */
+  /** Creates the bucket once; after a failure the next call tries again. */
   #made(): Promise<void> {
     this.#ready ??= this.#store.ensureStaging().catch((error: unknown) => {
       this.#ready = undefined;

@@ -11,13 +11,13 @@ import { bucket, type StoreUnderTest } from '../../../ports/conformance/object-s
 import { openObjectStore } from '../../../s3-server/index.ts';
 import { EmbeddedStore } from './index.ts';
 
-/** Nothing is secret here; how values are sealed is tested where they are. */
+/** Without encryption, which has its own tests. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
 describeObjectStore('the embedded store', open);
 describeStaging('the embedded store with another name for it', () => open('oscar-staging-b'), {});
 
-test('a staging bucket that somebody else has stops the start with a sentence', async (t) => {
+test('embedded store: a staging bucket of another owner fails the start with an explanation', async (t) => {
   const under = await open();
   t.after(() => under.close());
   const { store } = under;

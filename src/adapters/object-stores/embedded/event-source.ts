@@ -2,12 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Backlog, type EventSource, MAX_COUNTED_EVENTS, type PendingEvent } from '../../../ports/index.ts';
 import type { ObjectStoreServer } from '../../../s3-server/index.ts';
 
-/** Events that are looked at in one go when they are counted: others wait so long, about a millisecond. */
+/** Events that are counted without a pause. Other requests wait for about a millisecond meanwhile. */
 const COUNTED_AT_ONCE = 500;
 
 type Outbox = Pick<ObjectStoreServer, 'takeEvents' | 'ackEvents' | 'onEvents'>;
 
-/** The outbox of the store inside this process: each event was written in the transaction of its object. */
+/** The outbox of the embedded store, which writes each event in the transaction of its object. */
 export class EmbeddedEvents implements EventSource {
   readonly #outbox: Outbox;
 

@@ -34,13 +34,13 @@ const RESERVED = /^oscar-(staging|events)/;
 
 export interface EmbeddedStoreOptions {
   readonly server: ObjectStoreServer;
-  /** Where clients reach the store. */
+  /** The address of the store for clients. */
   readonly endpoint: string;
-  /** The manager's own bucket. */
+  /** The staging bucket, which belongs to the manager. */
   readonly stagingBucket?: string;
 }
 
-/** The store inside this process behind the port: the same rights and events as over HTTP, without the way there. */
+/** The embedded store as an object store of the manager: the same permissions and events as over HTTP, without HTTP. */
 export class EmbeddedStore implements ObjectStore {
   readonly #server: ObjectStoreServer;
   readonly #endpoint: string;
@@ -68,7 +68,7 @@ export class EmbeddedStore implements ObjectStore {
     });
     if (outcome.created) return 'created';
     const exists = await this.bucket(name);
-    // It may have gone in between; then it can be made after all.
+    // It may have been removed meanwhile; then it can be created after all.
     return exists ? { exists } : this.createBucket(bucket);
   }
 
@@ -234,7 +234,7 @@ function toBucket({ name, owner, visibility, allowedUsers, madeBy, tags, quota, 
   };
 }
 
-/** One rule for each folder of a service, known by both. */
+/** One rule for each prefix of a service. */
 const ruleId = (prefix: string, subscriber: string) => `${subscriber}/${prefix}`;
 
 const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
@@ -242,7 +242,7 @@ const encodeCursor = (after: string) => Buffer.from(after).toString('base64url')
 function decodeCursor(cursor: Cursor): string {
   const text = Buffer.from(cursor, 'base64url').toString();
   if (text === '' || encodeCursor(text) !== cursor)
-    throw new StoreError('expired', 'the page is not one that was given out: begin again');
+    throw new StoreError('expired', 'the cursor is not valid: list again from the beginning');
   return text;
 }
 

@@ -11,7 +11,7 @@ import {
 } from './bucket-policies.ts';
 import type { MinioUsers } from './minio-users.ts';
 
-/** What decides who reaches a bucket. */
+/** What decides who may access a bucket. */
 export type Reach = Pick<Bucket, 'name' | 'owner' | 'visibility' | 'allowedUsers'>;
 
 export interface BucketAccessOptions {
@@ -22,9 +22,8 @@ export interface BucketAccessOptions {
 }
 
 /**
- * Who reaches a bucket, as policies of the store (docs/go-manager.md#in-minio): a private one is in its owner's policy;
- * a restricted one has a group and a policy of its own besides; a public one is in the policy of everybody. The
- * administrator needs none.
+ * Access to buckets as policies of the store (docs/go-manager.md#in-minio). A private bucket is in the policy of its owner; a
+ * restricted one also has its own group and policy; a public one is in the policy of all users. The administrator needs none.
  */
 export class BucketAccess {
   readonly #options: BucketAccessOptions;
@@ -33,7 +32,7 @@ export class BucketAccess {
     this.#options = options;
   }
 
-  /** Makes the rights these. What is given comes first, so that nobody who keeps a right is without it meanwhile. */
+  /** Sets the permissions. Grants before it revokes, so that no user loses a permission in between that it keeps. */
   async apply({ name, owner, visibility, allowedUsers }: Reach): Promise<void> {
     const { policies, users } = this.#options;
     if (visibility === 'public') await policies.add(name, 'everybody');
@@ -44,13 +43,13 @@ export class BucketAccess {
     if (visibility !== 'public' && (await policies.listPublic()).has(name)) await policies.remove(name, 'everybody');
   }
 
-  /** Nobody reaches it any more. */
+  /** Revokes all access. */
   async revokeAll(name: string): Promise<void> {
     await this.#unshare(name);
     await this.#options.policies.clear(name);
   }
 
-  /** As the policies have it, whoever wrote them (docs/go-manager.md#in-minio). */
+  /** Reads the visibility from the policies, whoever wrote them (docs/go-manager.md#in-minio). */
   async read(
     name: string,
     everybodys?: ReadonlySet<string>,
@@ -65,7 +64,7 @@ export class BucketAccess {
       : { visibility: 'private', allowedUsers: [] };
   }
 
-  /** The buckets that a user may reach. Some may be gone. */
+  /** The buckets that a user may access. Some may no longer exist. */
   async listReachable(uid: string): Promise<Set<string>> {
     const { admin, policies } = this.#options;
     const [user, all] = await Promise.all([admin.user(uid), policies.listPublic()]);
@@ -105,8 +104,8 @@ export class BucketAccess {
   }
 
   /**
-   * Is the policy of this name that of a user, as where a bucket is called like the uid of its owner? Who is let into the
-   * bucket by it would have all other buckets of that user too, also later ones.
+   * True if the policy of this name belongs to a user, for example because a bucket has the uid of its owner as name. Sharing
+   * the bucket with that policy would share all buckets of that user, also later ones.
    */
   async #belongsToUser(policy: string): Promise<boolean> {
     return (await this.#options.admin.user(policy))?.policies.includes(policy) ?? false;
@@ -116,8 +115,8 @@ export class BucketAccess {
 const nameTaken = (bucket: string) =>
   new StoreError(
     'conflict',
-    `the bucket "${bucket}" cannot be shared with single users: the object store has a user, group or policy of that ` +
-      'name already. Choose another name for the bucket, or make it public or private',
+    `the bucket "${bucket}" cannot be shared with single users: the object store already has a user, group or policy of that ` +
+      'name. Choose another name for the bucket, or make it public or private',
   );
 
 const unknownUser = (uid: string, bucket: string) =>

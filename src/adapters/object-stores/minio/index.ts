@@ -9,13 +9,13 @@ import { MinioUsers } from './minio-users.ts';
 import { createWebhookTargetCache, WEBHOOK_TARGETS, type WebhookTarget } from './webhook-targets.ts';
 
 export interface MinioStoreOptions extends S3StoreOptions {
-  /** Of an administrator of the store. */
+  /** The keys of an administrator of the store. */
   readonly keys: StoreKeys;
-  /** The keys of a user, if they have any. */
+  /** The keys of a user; undefined if the user has none. */
   readonly findUserKeys?: (uid: string) => Promise<StoreKeys | undefined>;
 }
 
-/** A MinIO that stands elsewhere: S3 for data, its admin API for users and rights, STS for the keys of jobs. */
+/** An external MinIO: S3 for data, its admin API for users and permissions, STS for the keys of jobs. */
 export class MinioStore extends S3Store {
   readonly #keysOf: MinioStoreOptions['findUserKeys'];
   readonly #users: MinioUsers;
@@ -38,13 +38,13 @@ export class MinioStore extends S3Store {
     this.bucketRegistry = new MinioBuckets({ s3, admin, locks, grants, policies, managerName, report });
   }
 
-  /** Of the places that events are to be sent to, those that the store does not have now. */
+  /** The webhook targets that the store does not have now. */
   async missingTargets(): Promise<WebhookTarget[]> {
     const there = await this.targets.refresh();
     return WEBHOOK_TARGETS.filter((target) => !there.has(target));
   }
 
-  /** Milliseconds since the last of its servers was started. */
+  /** Milliseconds since the most recent start of one of its servers. */
   async upFor(): Promise<number> {
     return 1_000 * Math.min(...(await this.#admin.upFor()));
   }
@@ -57,7 +57,7 @@ export class MinioStore extends S3Store {
     await this.#users.setKeys(keys);
   }
 
-  /** In the name of a user who has keys, or else of the manager's account. */
+  /** Signed by the user if the user has keys, otherwise by the manager's account. */
   override async presign(request: PresignRequest): Promise<string> {
     const theirs = request.as === undefined ? undefined : await this.#keysOf?.(request.as);
     if (!theirs) return super.presign(request);

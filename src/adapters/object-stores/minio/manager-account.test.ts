@@ -7,7 +7,7 @@ import { ALL_USERS_GROUP, MANAGER_ACCOUNT, ManagerAccount } from './manager-acco
 
 const ROOT = { accessKey: new Secret('root'), secretKey: new Secret('root-secret') };
 
-/** A MinIO as it is after `looks` looks at the account: until then it has read nothing of what lies on its disk. */
+/** A MinIO that has loaded the content of its disk after `looks` requests for the account. */
 class YoungStore {
   readonly written: string[] = [];
   policy: PolicyDocument | undefined;
@@ -49,13 +49,13 @@ class YoungStore {
 
 const WHOLE = ['user', 'policy', 'attached', 'member'];
 
-test('a new store is told of the account at once', async () => {
+test('manager account: it is created at once in a new store', async () => {
   const store = new YoungStore({ onDisk: false });
   await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(store.written, WHOLE);
 });
 
-test('one whose account could still make keys of its own takes that from it', async () => {
+test('manager account: an existing account loses the permission to create keys', async () => {
   const store = new YoungStore({ onDisk: true });
   await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(
@@ -67,13 +67,13 @@ test('one whose account could still make keys of its own takes that from it', as
   );
 });
 
-test('one that has the account, and has not read it yet, is told nothing before it has', async () => {
+test('manager account: nothing is written before the store has loaded the account', async () => {
   const store = new YoungStore({ onDisk: true, looks: 3 });
   await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(store.written, WHOLE);
 });
 
-test('one that started again meanwhile is waited for', async () => {
+test('manager account: a store that restarts is waited for', async () => {
   const store = new YoungStore({ onDisk: true });
   const account = new ManagerAccount(store, ROOT, { settled: 0 });
   await account.ensure();
@@ -83,15 +83,15 @@ test('one that started again meanwhile is waited for', async () => {
   assert.equal(looks, 3);
 });
 
-test('it is not asked again for every change', async () => {
+test('manager account: the store is not asked again for every change', async () => {
   const store = new YoungStore({ onDisk: true });
   const account = new ManagerAccount(store, ROOT);
   await account.whenLoaded();
-  store.user = () => assert.fail('it was asked a moment ago');
+  store.user = () => assert.fail('the store was asked a moment ago');
   await account.whenLoaded();
 });
 
-test('one that never gets there refuses changes, and an account that was put out of its group comes back', async () => {
+test('manager account: a store that never loads it is unavailable, and an account without its group gets it back', async () => {
   const store = new YoungStore({ onDisk: true });
   const account = new ManagerAccount(store, ROOT, { settled: 0, patience: 0 });
   await account.ensure();

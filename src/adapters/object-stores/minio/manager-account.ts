@@ -5,15 +5,15 @@ import { StoreError, type StoreKeys } from '../../../ports/index.ts';
 import { hasErrorCode } from '../s3/index.ts';
 import type { MinioAdmin, PolicyDocument } from './admin-api.ts';
 
-/** The user at the store in whose name the manager reads, writes and mints keys, and the policy that lets it. */
+/** The user at the store with which the manager reads, writes and issues keys; also the name of its policy. */
 export const MANAGER_ACCOUNT = 'oscar-manager';
 
-/** Everybody is in this group (docs/go-manager.md#in-minio): what it may do, all users may. */
+/** The group of all users (docs/go-manager.md#in-minio). */
 export const ALL_USERS_GROUP = 'all_users_group';
 
 /**
- * All of S3, and nothing else. What nobody forbids, MinIO lets everybody do with their own account, as to make further
- * keys; before RELEASE.2025-10-15 also a session, whatever its policy says, so that a job had them (CVE-2025-62506).
+ * All of S3, and nothing else. Unless it is denied, MinIO lets each user manage its own account, for example create more keys.
+ * Before RELEASE.2025-10-15 a session could do so too, whatever its policy, so jobs could have done it (CVE-2025-62506).
  */
 const ACCOUNT_POLICY: PolicyDocument = {
   Version: '2012-10-17',
@@ -25,9 +25,9 @@ const ACCOUNT_POLICY: PolicyDocument = {
 
 /** Milliseconds. */
 interface AccountTimes {
-  /** For how long a store that knew everything is not asked again: none ends and answers again within that time. */
+  /** How long a loaded store is not asked again: no store restarts and answers within that time. */
   readonly settled: number;
-  /** Longer than a MinIO with tens of thousands of users takes to read them. */
+  /** Longer than a MinIO with tens of thousands of users takes to load them. */
   readonly patience: number;
 }
 
@@ -35,13 +35,13 @@ const TIMES: AccountTimes = { settled: 200, patience: 10_000 };
 
 const EVERY_MS = 50;
 
-/** What of the admin API an account needs. */
+/** The part of the admin API that the account needs. */
 type Accounts = Pick<MinioAdmin, 'user' | 'policies' | 'putUser' | 'putPolicy' | 'attach' | 'addMembers'>;
 
 /**
- * The account of the manager at the store, made when it is first needed. The keys of the settings are the root's, which
- * jobs must not even descend from (S4): keys for jobs are sessions of this account. Its secret follows from the root's,
- * so that all managers of a cluster have the same one and nobody keeps it.
+ * The account of the manager at the store, created when it is first needed. The keys in the settings are those of root, from
+ * which the keys of jobs must not be derived (S4): keys for jobs are sessions of this account. Its secret is derived from
+ * that of root, so all managers of a cluster have the same one and need not store it.
  */
 export class ManagerAccount {
   readonly #admin: Accounts;
@@ -61,7 +61,7 @@ export class ManagerAccount {
     };
   }
 
-  /** Works with its keys. A store that has lost its users, as one that was set up anew, is told once more. */
+  /** Runs the work with the keys of the account. Creates the account again if the store has lost its users. */
   async withKeys<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T> {
     await this.ensure();
     try {
@@ -83,17 +83,20 @@ export class ManagerAccount {
   }
 
   /**
-   * Resolves when the store knows its users, groups and policies. MinIO answers before it has read them, as if it had
-   * none: who changed a policy or a group then would write it without all that was in it. What it builds last are the
-   * groups of users, and this account is in one.
+   * Resolves when the store has loaded its users, groups and policies. MinIO answers before that as if it had none: a change
+   * of a policy or group would then drop its content. MinIO loads group memberships last, so the test is whether this
+   * account is in its group.
    */
   async whenLoaded(): Promise<void> {
     if (performance.now() - this.#settledAt < this.#times.settled) return;
     await this.ensure();
     if (await this.#isKnown()) return;
-    // Or somebody has taken it out of its group: then it is put there again.
+    // Or the account was removed from its group: then the next call adds it again.
     this.#ready = undefined;
-    throw new StoreError('unavailable', 'the object store has just started, and has not read its users yet: try again');
+    throw new StoreError(
+      'unavailable',
+      'the object store has just started, and has not loaded its users yet: try again',
+    );
   }
 
   async #isKnown(): Promise<boolean> {
@@ -108,10 +111,11 @@ export class ManagerAccount {
   }
 
   async #make(): Promise<void> {
-    // The list is of what is on its disk. One that was made in part, and never came to its group, is made after a while.
+    // The list of policies is read from disk. If the account exists there, wait until it is loaded. An account that was only
+    // partly created is never in its group, and is created again after the timeout.
     if (MANAGER_ACCOUNT in (await this.#admin.policies())) await this.#isKnown();
     await this.#admin.putUser(MANAGER_ACCOUNT, this.#keys.secretKey);
-    // Also where it has one: that may be of an older release of ours.
+    // Always written: an existing policy may be from an older release.
     await this.#admin.putPolicy(MANAGER_ACCOUNT, ACCOUNT_POLICY);
     await this.#admin.attach([MANAGER_ACCOUNT], { user: MANAGER_ACCOUNT });
     // A group exists only with a member, and a policy can only be attached to one that exists.

@@ -26,26 +26,26 @@ export interface MinioBucketsOptions {
   readonly grants: BucketAccess;
   readonly policies: BucketPolicies;
   readonly managerName: string;
-  /** Told why a bucket that could not be made could not be taken back either. */
+  /** Called if a bucket could neither be created completely nor removed. */
   readonly report: (problem: unknown, what: string) => void;
 }
 
-/** Buckets in a page: each takes some requests. */
+/** Buckets in a page: each takes several requests. */
 const PAGE = 100;
 const AT_ONCE = new Slots(16);
 
-/** A bucket of fewer objects is counted now; for larger ones the store's own count is good enough, which is minutes old. */
+/** Smaller buckets are counted now; for larger ones the count of the store is used, which is minutes old. */
 const COUNTED = 1_000;
 
-/** What the store tells of all buckets at once. */
+/** What is read once for all buckets of a page. */
 interface Counted {
   readonly usage: ReadonlyMap<string, BucketUsage>;
   readonly everybodys: ReadonlySet<string>;
 }
 
 /**
- * Buckets with their owners in tags and their rights in policies. A bucket is made under a claim that says what it is to
- * be, and gets its tags last: whoever finds one without tags finds the claim too, and finishes it.
+ * Buckets with their owners in tags and their permissions in policies. A bucket is created under a lock whose note describes
+ * it, and gets its tags last: a manager that finds a bucket without tags finds the lock too, and completes the bucket.
  */
 export class MinioBuckets {
   readonly #options: MinioBucketsOptions;
@@ -62,12 +62,12 @@ export class MinioBuckets {
     return this.#withBucketLock(name, async (held) => {
       const exists = await this.#describe(name);
       if (exists) return { exists };
-      // First: should we die over it, whoever clears up after the service finds it by this.
+      // Written first, so that removing the service finds the bucket even if this manager dies here.
       if (bucket.madeFor) await this.#madeFor.add(name, bucket.madeFor.uid);
       await held.setNote(JSON.stringify(bucket));
-      // It was not there a moment ago, and nobody else makes it: if it is, an answer got lost.
+      // The bucket did not exist under this lock: if the store says that it exists, an earlier response was lost.
       const made = await s3.makeBucket(name).catch(async (error: unknown) => {
-        // Otherwise it may have been made.
+        // After any other error it may have been created.
         if (describePermanentFailure(error) !== undefined) await held.setNote('');
         throw error;
       });
@@ -85,11 +85,11 @@ export class MinioBuckets {
     if (isReservedBucket(name)) return undefined;
     const found = await this.#readBucket(name, counted);
     if (!found || found.finished || !(await this.#options.locks.isHeld(bucketLockName(name)))) return found?.bucket;
-    // Somebody is making it, or died over that.
+    // Another manager is creating it, or died while it did.
     return this.#withBucketLock(name, () => this.#describe(name));
   }
 
-  /** Those of a page share what is read of all of them; how full they are is then minutes old. */
+  /** Reads usage and public buckets once for the whole page; the usage is then minutes old. */
   async list(query: BucketQuery): Promise<Page<Bucket>> {
     const { admin, policies } = this.#options;
     const { cursor = '' } = query;
@@ -126,10 +126,10 @@ export class MinioBuckets {
     });
   }
 
-  /** Takes up one that a Go manager made for a service, if it is of one of these owners. */
+  /** Adopts a bucket that a Go manager created for a service, if it belongs to one of these owners. */
   async adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {
     const { s3, managerName } = this.#options;
-    const look = async () => {
+    const findTags = async () => {
       const tags = await s3.tags(name);
       if (!tags || !isMadeByGoManager(tags, madeFor.service)) return undefined;
       const tagged = parseBucketTags(tags, managerName);
@@ -137,10 +137,10 @@ export class MinioBuckets {
         ? { ...tags, ...toBucketTags({ ...tagged, madeFor }, managerName) }
         : undefined;
     };
-    // Most often there is nothing to do, and then nobody need wait.
-    if (!(await look())) return false;
+    // Usually there is nothing to adopt, and then no lock is needed.
+    if (!(await findTags())) return false;
     return this.#withBucketLock(name, async () => {
-      const tags = await look();
+      const tags = await findTags();
       if (!tags) return false;
       await this.#madeFor.add(name, madeFor.uid);
       await s3.setTags(name, tags);
@@ -148,7 +148,7 @@ export class MinioBuckets {
     });
   }
 
-  /** First the rights, so that nobody has any at a later bucket of the same name. */
+  /** Revokes the permissions first, so that no user has any in a later bucket of the same name. */
   async remove(name: string): Promise<void> {
     const { s3, grants } = this.#options;
     await this.#withBucketLock(name, async () => {
@@ -159,7 +159,7 @@ export class MinioBuckets {
     });
   }
 
-  /** Nobody else changes the bucket meanwhile. What somebody died over is finished first. */
+  /** Runs the work under the lock of the bucket. First completes what a manager that died had begun. */
   #withBucketLock<T>(name: string, work: (held: StoreLock) => Promise<T>): Promise<T> {
     return this.#options.locks.withLock(bucketLockName(name), async (held) => {
       if (held.unfinished !== undefined) await this.#finish(JSON.parse(held.unfinished) as NewBucket, held);
@@ -169,12 +169,12 @@ export class MinioBuckets {
 
   async #finish(bucket: NewBucket, held: StoreLock): Promise<void> {
     const found = await this.#readBucket(bucket.name);
-    // What cannot be finished is gone then, and nobody waits for the reason any more.
+    // A bucket that cannot be completed has been removed, and its caller is gone: the reason is dropped.
     if (found && !found.finished) await this.#setUpOrRemove(bucket, held).catch(throwUnless('conflict', 'too-large'));
     await held.setNote('');
   }
 
-  /** A bucket that cannot become what it is to be is none. If even that cannot be done, whoever comes next tries again. */
+  /** Removes a bucket that cannot be completed. If that fails too, the next caller tries again. */
   async #setUpOrRemove(bucket: NewBucket, held: StoreLock): Promise<void> {
     try {
       await this.#setUp(bucket);
@@ -223,7 +223,7 @@ export class MinioBuckets {
     return { bucket, finished: tags !== undefined };
   }
 
-  /** Undefined when there is no such bucket. */
+  /** Undefined if there is no such bucket. */
   async #usage(name: string): Promise<BucketUsage | undefined> {
     const { s3, admin } = this.#options;
     const page = await s3.list(name, '', COUNTED);
@@ -232,7 +232,7 @@ export class MinioBuckets {
     return page.more ? ((await admin.usage()).get(name) ?? counted) : counted;
   }
 
-  /** Of buckets that are there, or were a moment ago. */
+  /** Names of buckets that exist, or did a moment ago. */
   async #listNames({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
     const { s3, grants } = this.#options;
     const wanted =
@@ -245,7 +245,7 @@ export class MinioBuckets {
     return found;
   }
 
-  /** Whoever removed them may have died before it was forgotten that they were there. */
+  /** Removes index entries of buckets that a manager removed before it died. */
   async #forgetGone(names: Iterable<string>, uid: string): Promise<void> {
     for (const name of names) {
       await this.#withBucketLock(name, async () => {

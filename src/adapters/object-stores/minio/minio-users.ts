@@ -5,7 +5,7 @@ import type { StoreLocks } from '../s3/index.ts';
 import type { MinioAdmin } from './admin-api.ts';
 import { ALL_USERS_GROUP, MANAGER_ACCOUNT } from './manager-account.ts';
 
-/** Users whose keys are remembered as told. Fewer: more are told again, at the price of some requests. */
+/** Users whose keys are cached. With fewer, the keys of more users are sent again, which takes a few requests. */
 const MOST_KNOWN = 10_000;
 
 /** The users of the store: their access keys are their uids (docs/go-manager.md#in-minio). */
@@ -13,7 +13,7 @@ export class MinioUsers {
   readonly #admin: MinioAdmin;
   readonly #locks: StoreLocks;
   readonly #root: Secret;
-  /** Digests of the keys that were last told. */
+  /** Digests of the keys that were last sent to the store. */
   readonly #told = new Map<string, string>();
 
   constructor(admin: MinioAdmin, locks: StoreLocks, root: StoreKeys) {
@@ -27,7 +27,7 @@ export class MinioUsers {
     if (name === MANAGER_ACCOUNT || this.#root.equals(name)) {
       throw new StoreError(
         'conflict',
-        `"${name}" is the manager's own account at the object store: nobody else has it`,
+        `"${name}" is the manager's own account at the object store, and cannot be the name of a user`,
       );
     }
     const digest = hash('sha256', secretKey.reveal());
@@ -39,13 +39,13 @@ export class MinioUsers {
   }
 
   /**
-   * Makes those that a right shall be given to and who were never here, with keys that nobody knows. They are not among
-   * everybody: that is how it is seen that their own keys are still to come. False for a name that cannot be.
+   * Creates a user who gets a permission but has never used this cluster, with a secret key that nobody knows. Such a user is
+   * not in the group of all users, which shows that its own keys are still missing. Returns false for an invalid name.
    */
   async ensure(name: string): Promise<boolean> {
     if (await this.#admin.user(name)) return true;
     return this.#locks.withLock(userLockName(name), async () => {
-      // Their own keys may have come meanwhile.
+      // The user's own keys may have been set meanwhile.
       if (await this.#admin.user(name)) return true;
       return this.#admin.putUser(name, new Secret(randomBytes(30).toString('base64url')));
     });
@@ -54,7 +54,7 @@ export class MinioUsers {
   async #make(name: string, secret: Secret): Promise<void> {
     if (!(await this.#admin.putUser(name, secret))) {
       const rule = 'an access key has at least 3 characters, and neither "=" nor ","';
-      throw new StoreError('conflict', `the object store has no place for a user "${name}": ${rule}`);
+      throw new StoreError('conflict', `the object store cannot have a user "${name}": ${rule}`);
     }
     await this.#admin.addMembers(ALL_USERS_GROUP, [name]);
   }

@@ -25,14 +25,14 @@ const both: EventTargets = new Map([
   ['OSCAR_DURABLE', DURABLE],
 ]);
 
-test('our two targets are found whatever the region, and each is tried once', async () => {
+test('webhook targets: both are found in any region, and each is tested once', async () => {
   const { state, targets } = minio();
   assert.deepEqual(await targets.get(), both);
   assert.deepEqual(await targets.refresh(), both);
   assert.deepEqual(state.tried, [FAST, DURABLE]);
 });
 
-test('one that is listed and not taken is none', async () => {
+test('webhook targets: a listed target that the store rejects does not count', async () => {
   const { state, targets } = minio();
   state.refused = [DURABLE];
   assert.deepEqual([...(await targets.get()).keys()], ['OSCAR_FAST']);
@@ -40,7 +40,7 @@ test('one that is listed and not taken is none', async () => {
   assert.deepEqual(await targets.refresh(), both);
 });
 
-test('after a refusal all are tried again, though they are listed as before', async () => {
+test('webhook targets: after a rejection all are tested again, although they are still listed', async () => {
   const { state, targets } = minio();
   await targets.get();
   state.refused = [FAST];

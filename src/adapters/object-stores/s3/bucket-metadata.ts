@@ -2,19 +2,19 @@ import { CLUSTER_ADMIN } from '../../../model/service/index.ts';
 import type { Bucket, BucketQuery, NewBucket } from '../../../ports/index.ts';
 import type { S3Api } from './s3-api.ts';
 
-/** What the tags of a bucket say of it. */
+/** What the tags of a bucket contain. */
 type Tagged = Pick<NewBucket, 'owner' | 'ownerName' | 'madeFor'>;
 
 /**
- * Tags of the Go manager (docs/go-manager.md#in-minio), so that each finds the other's buckets, and one of ours: which
- * service of that name it was.
+ * The tags of the Go manager (docs/go-manager.md#in-minio), so that each manager finds the buckets of the other; and one more
+ * with the uid of the service, because a service name can be used again.
  */
 const OWNER = 'owner';
 const OWNER_NAME = 'owner_name';
 const SERVICE = 'from_service';
 const SERVICE_UID = 'oscar_service_uid';
 
-/** The owner of a bucket of the administrator: of a service nobody, otherwise the manager by its name. */
+/** For buckets of the administrator, the owner tag is empty if they belong to a service, and the name of the manager if not. */
 export function toBucketTags({ owner, ownerName, madeFor }: Tagged, managerName: string): Record<string, string> {
   const admins = madeFor ? '' : managerName;
   return {
@@ -24,7 +24,7 @@ export function toBucketTags({ owner, ownerName, madeFor }: Tagged, managerName:
   };
 }
 
-/** A bucket without tags was made by somebody who administers the store. */
+/** A bucket without tags was created by the operator of the store. */
 export function parseBucketTags(tags: Readonly<Record<string, string>>, managerName: string): Tagged {
   const given = unescape(tags[OWNER] ?? '');
   const owner = given === '' || given === managerName ? CLUSTER_ADMIN : given;
@@ -36,18 +36,18 @@ export function parseBucketTags(tags: Readonly<Record<string, string>>, managerN
   };
 }
 
-/** The same, without the service that it was made for. */
+/** The same tags without those of the service. */
 export function withoutServiceTags(tags: Readonly<Record<string, string>>): Record<string, string> {
   const { [SERVICE]: _, [SERVICE_UID]: __, ...kept } = tags;
   return kept;
 }
 
-/** Did a Go manager make it for the service of that name? Which one of that name, its tags do not say. */
+/** True if a Go manager created it for a service of that name. Its tags do not have the uid of the service. */
 export function isMadeByGoManager(tags: Readonly<Record<string, string>>, service: string): boolean {
   return tags[SERVICE_UID] === undefined && tags[SERVICE] === service;
 }
 
-/** A tag holds fewer characters than a uid: others are `=` and the digits of their bytes. */
+/** Tags allow fewer characters than uids: other characters become `=` and the hexadecimal digits of their bytes. */
 function escape(text: string): string {
   return text.replace(/[^A-Za-z0-9 +\-._:/@]/gu, (character) =>
     Array.from(Buffer.from(character), (byte) => `=${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
@@ -60,10 +60,10 @@ function unescape(text: string): string {
 
 const MADE = '.made/';
 
-/** Names that one request gives. */
+/** Names in one response. */
 const PAGE = 1_000;
 
-/** The buckets that were made for services, by the uid of the service: a store finds none by what is said of it. */
+/** An index of the buckets of services, by the uid of the service: a store cannot search by tags. */
 export class ServiceBucketIndex {
   readonly #s3: S3Api;
 
@@ -71,7 +71,7 @@ export class ServiceBucketIndex {
     this.#s3 = s3;
   }
 
-  /** Some may be gone. */
+  /** Some of these buckets may no longer exist. */
   async list(uid: string): Promise<string[]> {
     const prefix = `${MADE}${encodeURIComponent(uid)}/`;
     const names: string[] = [];
@@ -99,10 +99,10 @@ const indexEntry = (name: string, uid: string, { staging }: S3Api) => ({
 
 const RESERVED = /^oscar-(staging|events)/;
 
-/** Is it the manager's own, which nobody meets? */
+/** True for buckets of the manager itself, which no user sees. */
 export const isReservedBucket = (name: string) => RESERVED.test(name);
 
-/** Whatever said where to look: it may be older than the bucket. */
+/** Checked for every bucket that is found through an index, because the index may be out of date. */
 export function matchesBucketQuery(
   { owner, visibility, allowedUsers, madeFor }: Pick<Bucket, 'owner' | 'visibility' | 'allowedUsers' | 'madeFor'>,
   query: BucketQuery,
@@ -115,6 +115,6 @@ export function matchesBucketQuery(
 
 export const bucketLockName = (bucket: string) => `bucket/${bucket}`;
 
-/** For the operator, while whoever wanted the bucket is told why it could not be made. */
+/** For the operator; the caller gets the reason why the bucket could not be created. */
 export const describeHalfMadeBucket = (name: string) =>
-  `the bucket "${name}" could not be made, nor what there is of it be removed: it is finished when somebody next asks for it`;
+  `the bucket "${name}" could not be created completely, nor removed: the next request for it completes it`;

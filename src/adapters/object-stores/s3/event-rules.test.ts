@@ -7,7 +7,7 @@ const both: EventTargets = new Map([
   ['OSCAR_DURABLE', 'arn:minio:sqs:eu-1:OSCAR_DURABLE:webhook'],
 ]);
 
-test('what is known is asked again after its time, also when nothing was missing', async () => {
+test('event targets: the cache expires, also if no target was missing', async () => {
   let answer = both;
   const ask = async () => answer;
   const [believing, doubting] = [new EventTargetCache(ask, 60_000), new EventTargetCache(ask, 0)];
@@ -17,7 +17,7 @@ test('what is known is asked again after its time, also when nothing was missing
   assert.deepEqual(await doubting.get(), new Map());
 });
 
-test('who asks at the same time is answered together, and a store that does not answer is asked again', async () => {
+test('event targets: concurrent callers share one request, and a failed request is repeated', async () => {
   let asked = 0;
   const targets = new EventTargetCache(async () => {
     if (++asked === 1) throw new Error('away');

@@ -10,17 +10,16 @@ type Change = (rules: readonly Elements[], targets: EventTargets) => readonly El
 
 interface EventRulesOptions {
   readonly s3: S3Api;
-  /** Without any there are no rules. */
+  /** Without targets there are no rules. */
   readonly targets: EventTargetCache;
   readonly locks: StoreLocks;
-  /** Told of rules that the store does not take: what they would report is found late. */
+  /** Called for rules that the store rejects: their objects are found late, by the sweep. */
   readonly report: (problem: unknown, what: string) => void;
 }
 
 /**
- * Which prefixes of a bucket are reported, as plain S3 has it: rules take effect at once, and MinIO is never started anew
- * (R1). Rules of others stay as they are. Those that a Go manager made for a service go with ours
- * (docs/go-manager.md#in-minio).
+ * Notification rules of buckets, in plain S3: they take effect at once, and MinIO is never restarted (R1). Rules of others
+ * stay. Rules that a Go manager created for a service are removed together with ours (docs/go-manager.md#in-minio).
  */
 export class EventRules {
   readonly #options: EventRulesOptions;
@@ -30,8 +29,8 @@ export class EventRules {
   }
 
   /**
-   * Without a rule the objects are found by looking, some minutes late: no reason to refuse a service when the store has
-   * just been started without the places that it sent to before.
+   * Does not fail if the store has no targets, for example after a restart without them: without a rule, the sweep finds new
+   * objects some minutes later.
    */
   async add(subscription: Subscription): Promise<void> {
     await this.#changeOrLeave(subscription.bucket, (rules, targets) => [
@@ -46,7 +45,7 @@ export class EventRules {
     );
   }
 
-  /** Would the store send there? It says so only about a rule. */
+  /** Tests whether the store accepts a target, by writing and removing a rule. */
   async accepts(arn: string, probe: Subscription): Promise<boolean> {
     const others = (rules: readonly Elements[]) => rules.filter((rule) => !isOf(probe, rule));
     try {
@@ -59,7 +58,7 @@ export class EventRules {
     return true;
   }
 
-  /** The store takes all rules of a bucket or none, also when it is an old one that sends to a place that is gone. */
+  /** The store accepts all rules of a bucket or none. So an old rule with a missing target makes it reject new ones. */
   async #changeOrLeave(bucket: string, change: Change): Promise<void> {
     const { targets, report } = this.#options;
     try {
@@ -82,7 +81,7 @@ export class EventRules {
 
   async #change(bucket: string, change: Change, targets: EventTargets = new Map()): Promise<void> {
     const { s3, locks } = this.#options;
-    // Most often there is nothing to do, and then nobody need wait.
+    // Usually nothing has changed, and then no lock is needed.
     const look = async () => {
       const found = await s3.notification(bucket);
       const rules = found && rulesIn(found);
@@ -98,18 +97,18 @@ export class EventRules {
 }
 
 /**
- * Rules have no order. Whoever writes them for nothing may take some from others: a MinIO that has just been started shows
- * none whose target it does not have yet.
+ * Compares without order. Rules are not written without need: a MinIO that has just started does not show rules whose target
+ * it has not loaded yet, and a write would remove those.
  */
 function areSame(one: readonly Elements[], other: readonly Elements[]): boolean {
   const sorted = (rules: readonly Elements[]) => rules.map((rule) => JSON.stringify(rule)).toSorted();
   return isDeepStrictEqual(sorted(one), sorted(other));
 }
 
-/** The word of a store for a rule that sends to a place it does not have, among others. */
+/** The error code of a store for a rule with an unknown target, among others. */
 const UNKNOWN_TARGET = 'InvalidArgument';
 
-/** All rules that send to a queue, whoever made them, and whatever else there is. */
+/** All rules with a queue, whoever created them, and everything else in the configuration. */
 function rulesIn(configuration: Element): { ours: readonly Elements[]; others: Elements } {
   const names = new Set(configuration.children.map(({ name }) => name));
   names.delete('QueueConfiguration');
@@ -131,14 +130,14 @@ const isOurs = (rule: Elements) => wordIn(rule, 'Id').startsWith(OURS);
 
 const arnOf = (rule: Elements) => wordIn(rule, 'Queue');
 
-/** The text of an element; empty if it has none. */
+/** The text of an element; empty if there is none. */
 function wordIn(rule: Elements, name: string): string {
   const value = rule[name];
   const [word] = Array.isArray(value) ? (value as readonly unknown[]) : [value];
   return typeof word === 'string' ? word : '';
 }
 
-/** A Go manager has a target for each service, named like it. */
+/** A Go manager has a target for each service, with the name of the service. */
 function isOfGo({ service, prefix }: Subscription, rule: Elements): boolean {
   if (service === undefined) return false;
   const arn = arnOf(rule);
@@ -151,10 +150,10 @@ const OURS = 'oscar/';
 
 const filterOf = (prefix: string) => ({ S3Key: { FilterRule: [{ Name: 'prefix', Value: prefix }] } });
 
-/** An id has at most 255 characters, and a prefix may have more. */
+/** Hashed, because an id has at most 255 characters, and a prefix may have more. */
 const idOf = ({ prefix, subscriber }: Subscription) => `${OURS}${subscriber}/${hash('sha256', prefix).slice(0, 16)}/`;
 
-/** An element as it is written, all of its elements as lists, so that two can be compared. */
+/** The content of an element with all children as lists, so that two can be compared. */
 function elementsOf(element: Element): Elements {
   const names = [...new Set(element.children.map(({ name }) => name))].toSorted();
   return Object.fromEntries(names.map((name) => [name, childElements(element, name).map(contentOf)]));
@@ -162,7 +161,7 @@ function elementsOf(element: Element): Elements {
 
 const contentOf = (element: Element) => (element.children.length > 0 ? elementsOf(element) : element.text);
 
-/** The same for one that was not read. */
+/** The same form for a rule that was not parsed from XML. */
 function normal(elements: Elements): Elements {
   const entries = Object.entries(elements).map(([name, value]) => {
     const list = Array.isArray(value) ? (value as readonly (string | Elements)[]) : [value as string | Elements];
@@ -171,29 +170,29 @@ function normal(elements: Elements): Elements {
   return Object.fromEntries(entries.toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-/** What the store calls the places that events are sent to, by our names for them. */
+/** ARNs of event targets, by the name that the manager uses. */
 export type EventTargets = ReadonlyMap<string, string>;
 
-/** Where events are sent to, as far as that is known: a store can be started anew with other places, or without any. */
+/** Caches the event targets of a store. A store can be restarted with other targets, or without any. */
 export class EventTargetCache {
   readonly #ask: (before: EventTargets) => Promise<EventTargets>;
   readonly #believedMs: number;
   #known: { readonly names: EventTargets; readonly at: number } | undefined;
   #asking: Promise<EventTargets> | undefined;
 
-  /** `ask` is told what was there before: that need not be tried again. */
+  /** `ask` gets the previous targets, which need not be tested again. */
   constructor(ask: (before: EventTargets) => Promise<EventTargets>, believedMs: number) {
     this.#ask = ask;
     this.#believedMs = believedMs;
   }
 
-  /** As they were when they were last asked for, which is not long ago. */
+  /** The cached targets, unless they are too old. */
   async get(): Promise<EventTargets> {
     const known = this.#known;
     return known && performance.now() - known.at < this.#believedMs ? known.names : this.refresh();
   }
 
-  /** As they are, whatever was known. Whoever asks meanwhile gets the same answer. */
+  /** Reads the targets again. Concurrent callers share one request. */
   refresh(): Promise<EventTargets> {
     this.#asking ??= this.#ask(this.#known?.names ?? new Map())
       .then((names) => {
@@ -206,7 +205,7 @@ export class EventTargetCache {
     return this.#asking;
   }
 
-  /** As they are, after the store has refused what was known of them. */
+  /** Reads and tests all targets again, after the store has rejected a cached one. */
   async refreshAfterRejection(): Promise<EventTargets> {
     await this.#asking?.catch(() => undefined);
     this.#known = undefined;

@@ -3,19 +3,19 @@ import { type IssuedKeys, type KeyScope, StoreError } from '../../../ports/index
 import { childElements, childText, type Element, readXml } from '../../../s3-server/index.ts';
 import type { S3Api } from './s3-api.ts';
 
-/** What the store takes for the length of a session. */
+/** The limits of the store for the duration of a session. */
 const SHORTEST_SECONDS = 900;
 const LONGEST_SECONDS = 31_536_000;
 
-/** Bytes that it takes for a policy of one. */
+/** The maximum size of a session policy in bytes. */
 const LONGEST_POLICY = 2048;
 
-/** In bytes, as the store counts: it writes the policy anew, in Go, which has six characters for each of these. */
+/** The size as MinIO counts it: it encodes the policy again in Go, which writes six characters for each of these. */
 const countPolicyBytes = (policy: string) => Buffer.byteLength(policy.replaceAll(/[<>&\u2028\u2029]/g, '\\u0000'));
 
 /**
- * Keys for one job: a session of the manager's account with a policy, which is the whole right. The store keeps nothing of
- * it, and so cannot end it before its time.
+ * Requests keys for one job: a session of the manager's account with a policy that is all it may do. The store does not store
+ * sessions, so they cannot be revoked before they expire.
  */
 export async function requestSession(scope: KeyScope, seconds: number, s3: S3Api): Promise<IssuedKeys> {
   const duration = Math.min(Math.max(Math.ceil(seconds), SHORTEST_SECONDS), LONGEST_SECONDS);
@@ -52,9 +52,8 @@ function within(element: Element, name: string): Element {
 }
 
 /**
- * What a scope allows, as a policy document. Where so many objects are to be read that the store would not take it, those
- * below a prefix that may be written count as one: only the manager asks for that many, about what a job may have written
- * before it was interrupted.
+ * The policy document of a scope. If it names so many objects that the store would reject it, objects below a writable prefix
+ * are replaced by that prefix. Only the manager asks for so many, about what a job may have written before it was interrupted.
  */
 export function sessionPolicy(scope: KeyScope): string {
   const exact = toPolicyDocument(scope);
@@ -91,7 +90,7 @@ function toPolicyDocument({ read, readUnder = [], write }: KeyScope): string {
   });
 }
 
-/** MinIO has no way to write a pattern that means itself. Keys that it would take for one are not to be had. */
+/** MinIO cannot escape wildcards in a policy, so there are no session keys for object keys that contain them. */
 function literal(bucket: string, key: string): string {
   if (/[*?]|\$\{/.test(key)) {
     throw new StoreError(

@@ -14,36 +14,36 @@ import type { StoreLocks } from './store-locks.ts';
 interface PlaceOptions {
   readonly s3: S3Api;
   readonly locks: StoreLocks;
-  /** Resolves when the store knows what it lets us do. */
+  /** Resolves when the store has loaded the permissions of the account. */
   readonly settled: () => Promise<void>;
 }
 
-/** The metadata of what was placed. */
+/** The metadata key of a placed object. */
 const MARK = 'oscar-attempt';
 
-/** Where it is remembered what was placed, beside the sources: it goes with them. */
+/** The prefix of the placement records in the staging bucket. They are removed together with the sources. */
 export const PLACED_PREFIX = '.placed/';
 
-/** A slow disk copies so much in a millisecond. Only who dies over a copy is waited for so long. */
+/** The speed of a slow disk. It extends the lease of the lock, so it matters only if a manager dies during a copy. */
 const BYTES_PER_MS = 10_000;
 
 /**
- * Copies an object to its final place, once. The store has no transactions: whoever copies has the claim, looks again,
- * and leaves a memory that outlives the copy. One who dies between the copy and the memory is known by the mark of the
- * copy; only if somebody replaces that before the next one looks, it is copied again.
+ * Copies an object to its destination, once. The store has no transactions: the manager locks, checks again, copies, and
+ * writes a placement record that outlives the copy. If it dies between copy and record, the next manager recognizes the copy
+ * by its metadata. It copies again only if a user has replaced the object before that.
  */
 export async function place(from: PlaceFrom, to: ObjectName, by: PlacedBy, options: PlaceOptions): Promise<Placed> {
   try {
     return await placeOnce(from, to, by, options);
   } catch (error) {
-    // One that has just started does not know yet what we may do.
+    // A store that has just started may not have loaded the permissions of the account yet.
     if (!(error instanceof PermanentPlaceFailure) || error.status !== 403) return toRefusal(error);
     await options.settled();
     return placeOnce(from, to, by, options).catch(toRefusal);
   }
 }
 
-/** The store does not take what is to be placed. */
+/** The store permanently rejects the object at its destination. */
 class PermanentPlaceFailure extends Error {
   readonly status: number;
 
@@ -58,7 +58,7 @@ function toRefusal(error: unknown): Placed {
   throw error;
 }
 
-/** What is asked about the final place. Of what else is asked, a refusal says nothing about it. */
+/** For requests about the destination. A rejection of any other request says nothing about the destination. */
 async function atDestination<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -118,7 +118,7 @@ async function toFailureOutcome(copying: Promise<void>): Promise<Placed | undefi
   }
 }
 
-/** Below what the source is below, as far as a key may be long. */
+/** The key begins like that of the source, as far as the maximum length allows. */
 function placementRecord(from: PlaceFrom, to: ObjectName, mark: string, { staging }: S3Api): ObjectName {
   const near = Buffer.from(from.key)
     .subarray(0, 900)
@@ -128,16 +128,16 @@ function placementRecord(from: PlaceFrom, to: ObjectName, mark: string, { stagin
   return { bucket: staging, key: `${PLACED_PREFIX}${near}/${digest.slice(0, 40)}` };
 }
 
-/** What one request may copy. */
+/** The maximum size of a single copy request. */
 const LARGEST_COPY = 5 * 1024 ** 3;
 
-/** Larger: fewer requests. Smaller: each is done before anybody on the way loses patience. */
+/** Larger parts need fewer requests; smaller ones finish before a proxy on the way times out. */
 const PART = 512 * 1024 ** 2;
 
-/** A store copies about as fast as its disks write; half an hour is for the slowest. */
+/** A store copies about as fast as its disks write; half an hour is enough for the slowest. */
 const DEADLINE = 30 * 60_000;
 
-/** Copies within the store if the source has this eTag. The bytes do not leave it. */
+/** Copies within the store, without downloading, if the source has this eTag. */
 export async function copyWithin(
   from: PlaceFrom,
   to: ObjectName,
@@ -155,7 +155,7 @@ export async function copyWithin(
   if (bytes > largest) return copyInParts({ path, source, description, bytes, part: Math.min(PART, largest) }, s3);
   const replace = { 'x-amz-metadata-directive': 'REPLACE', 'x-amz-tagging-directive': 'REPLACE' };
   const headers = { ...source, ...replace, ...description };
-  // Sent again it would be another event.
+  // Not repeated: a second copy would be a second event.
   throwIfFailed(await s3.send({ method: 'PUT', path, headers, deadline: DEADLINE, once: true }), path);
 }
 
@@ -189,7 +189,7 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
   }
 }
 
-/** A store that takes its time says first that all is well, and then what is not. */
+/** For a slow copy, S3 answers with status 200 first, and with an error in the body later. */
 function throwIfFailed(answer: StoreAnswer, path: string): StoreAnswer {
   const text = answer.body.toString();
   if (!text.includes('<Error>')) return answer;

@@ -88,7 +88,10 @@ test('a bucket that could not even be taken back becomes what it was to be', asy
   front.refused = (method, path) =>
     `${method} ${path}` === 'DELETE /half-b' || (method === 'PUT' && path.includes('.buckets/'));
   await assert.rejects(store.createBucket(bucket('half-b', { owner: 'bob' })), { code: 'unavailable' });
-  assert.match(reported.join(), /"half-b" could not be made, nor .* removed.*: StoreError: .*cannot be used now/);
+  assert.match(
+    reported.join(),
+    /"half-b" could not be created completely, nor removed.*: StoreError: .*cannot be used now/,
+  );
   front.refused = () => false;
   assert.equal((await store.bucket('half-b'))?.owner, 'bob', 'not the administrator’s, though there was no record');
 });

@@ -5,9 +5,9 @@ import { S3Store, type S3StoreOptions } from './s3-store.ts';
 import { SignedHttpClient, StoreResponseError } from './signed-http-client.ts';
 
 export interface PlainS3StoreOptions extends S3StoreOptions {
-  /** With which the manager does everything. */
+  /** The keys that the manager uses for everything. */
   readonly keys: StoreKeys;
-  /** What the store calls the places that report to this manager. */
+  /** ARNs of the event targets that report to this manager. */
   readonly targets: readonly string[];
 }
 
@@ -15,18 +15,18 @@ const NO_USER_KEYS =
   'the object store of this cluster has no users of its own: reach your buckets by presigned addresses, which the ' +
   'manager gives (POST /system/buckets/<bucket>/presign)';
 
-/** What nobody has: only whether such a session is given at all is asked. */
+/** An object that does not exist: only whether the store issues such session keys matters. */
 const PROBE = '.probe';
 
-/** How long it is believed which targets the store takes. Shorter: rules are written more often only to see that. */
+/** How long the accepted targets are cached. A shorter time writes test rules more often; a longer one notices changes later. */
 const BELIEVED_MS = 10 * 60_000;
 
-/** The shortest session that stores give. */
+/** The shortest session that stores issue. */
 const SHORTEST_SECONDS = 900;
 
 /**
- * A store that has S3 and, if it comes to that, STS, and no way to make users: the manager does everything with the keys
- * that its operator gave it, and who reaches what is decided by the manager alone.
+ * A store that has S3, perhaps STS, and no users. The manager does everything with the keys of the operator, and decides
+ * alone who may access what.
  */
 export class PlainS3Store extends S3Store {
   readonly noUserKeys = NO_USER_KEYS;
@@ -43,13 +43,13 @@ export class PlainS3Store extends S3Store {
     this.bucketRegistry = new RecordedBuckets({ s3: this.s3, locks: this.locks, managerName, report: this.report });
   }
 
-  /** Of the targets that were named, those that the store refuses. */
+  /** The configured targets that the store rejects. */
   async missingTargets(): Promise<string[]> {
     const taken = await this.targets.get();
     return this.#given.filter((arn) => !taken.has(arn));
   }
 
-  /** Asked once; a store that does not answer is asked again. */
+  /** Tested once, and again only if the store did not answer. */
   noJobKeys(): Promise<string | undefined> {
     this.#noJobKeys ??= this.#tryKeys().catch((error: unknown) => {
       this.#noJobKeys = undefined;
@@ -62,7 +62,7 @@ export class PlainS3Store extends S3Store {
     throw new StoreError('conflict', `there are no keys for "${uid}": ${NO_USER_KEYS}`);
   }
 
-  /** A store that is told nothing about events may not know the question either. */
+  /** Without targets the store is not asked: it may not support notifications at all. */
   override async subscribe(subscription: Subscription): Promise<void> {
     if ((await this.targets.get()).size > 0) await super.subscribe(subscription);
   }
@@ -82,7 +82,7 @@ export class PlainS3Store extends S3Store {
   }
 }
 
-/** Those of the targets that the store takes: it can only be tried. */
+/** The targets that the store accepts. The only way to find out is to write a rule. */
 const createTargetCache = (given: readonly string[], takes: (arn: string) => Promise<boolean>) =>
   new EventTargetCache(async () => {
     const taken = new Map<string, string>();

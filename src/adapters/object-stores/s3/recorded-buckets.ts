@@ -21,25 +21,25 @@ export interface RecordedBucketsOptions {
   readonly report: (problem: unknown, what: string) => void;
 }
 
-/** Buckets in a page: each takes some requests. */
+/** Buckets in a page: each takes several requests. */
 const PAGE = 100;
 const AT_ONCE = new Slots(16);
 
-/** Objects that are counted. What is beyond is not: the store has no count of its own. */
+/** At most this many objects of a bucket are counted: the store has no count of its own. */
 const COUNTED = 1_000;
 
-/** What a record may have: a bucket can be shared with some ten thousand users. */
+/** The limit of a record: enough to share a bucket with about ten thousand users. */
 const MOST_BYTES = 1024 * 1024;
 
 const RECORDS = '.buckets/';
 
-/** Somebody puts new objects into it all the time. */
+/** How often a bucket is emptied while clients keep writing to it. */
 const EMPTYINGS = 5;
 
 /**
- * Buckets of a store that knows no owners: what is to be known of each is a record in the manager's own bucket. One that
- * has no record was made by whoever administers the store. It is made under a claim that says what it is to be, and gets
- * its record last: whoever finds one without record finds the claim too, and finishes it.
+ * Buckets of a store without owners: the facts about each bucket are a record in the staging bucket. A bucket without a
+ * record belongs to the operator of the store. A bucket is created under a lock whose note describes it, and its record is
+ * written last: a manager that finds a bucket without a record finds the lock too, and completes the bucket.
  */
 export class RecordedBuckets {
   readonly #options: RecordedBucketsOptions;
@@ -65,13 +65,13 @@ export class RecordedBuckets {
     if (isReservedBucket(name)) return undefined;
     const found = await this.#readRecord(name);
     const { locks } = this.#options;
-    // Somebody is making it, or died over that.
+    // Another manager is creating it, or died while it did.
     if (!found && (await locks.isHeld(bucketLockName(name))))
       return this.#withBucketLock(name, () => this.#describe(name));
     return this.#describe(name, found);
   }
 
-  /** Whose they are is looked at first: counting is what takes time. */
+  /** Checks the owners first, because counting objects is slow. */
   async list(query: BucketQuery): Promise<Page<Bucket>> {
     const { cursor = '' } = query;
     const later = (await this.#listNames(query)).filter((name) => name > cursor && !isReservedBucket(name)).toSorted();
@@ -111,7 +111,7 @@ export class RecordedBuckets {
     });
   }
 
-  /** The record goes last: until then the name is not free. */
+  /** Removes the record last: until then the name is not free. */
   async remove(name: string): Promise<void> {
     const { s3 } = this.#options;
     await this.#withBucketLock(name, async () => {
@@ -134,7 +134,7 @@ export class RecordedBuckets {
     }
   }
 
-  /** Nobody else changes the bucket meanwhile. What somebody died over is finished first. */
+  /** Runs the work under the lock of the bucket. First completes what a manager that died had begun. */
   #withBucketLock<T>(name: string, work: (held: StoreLock) => Promise<T>): Promise<T> {
     return this.#options.locks.withLock(bucketLockName(name), async (held) => {
       if (held.unfinished !== undefined) {
@@ -146,7 +146,7 @@ export class RecordedBuckets {
     });
   }
 
-  /** One without a record would be the operator's. If it cannot be removed either, whoever comes next finishes it. */
+  /** Removes a bucket without a record, which would belong to the operator. If that fails too, the next caller completes it. */
   async #makeOrUndo(bucket: NewBucket, held: StoreLock): Promise<void> {
     try {
       await this.#make(bucket);
@@ -163,9 +163,9 @@ export class RecordedBuckets {
     }
   }
 
-  /** It was not there a moment ago, and nobody else makes it: if it is, an answer got lost. */
+  /** The bucket did not exist under this lock: if the store says that it exists, an earlier response was lost. */
   async #make(bucket: NewBucket): Promise<void> {
-    // First: whoever clears up after the service finds by it what somebody died over.
+    // Written first, so that removing the service finds the bucket even if this manager dies here.
     if (bucket.madeFor) await this.#madeFor.add(bucket.name, bucket.madeFor.uid);
     await this.#options.s3.makeBucket(bucket.name);
     await this.#writeRecord(bucket);
@@ -179,7 +179,7 @@ export class RecordedBuckets {
     return { ...(record ?? this.#operatorBucket(name)), usage: { bytes, objects: page.objects.length } };
   }
 
-  /** Undefined for no bucket, and for one of somebody who shares the store with us. */
+  /** Undefined if there is no such bucket, and for a bucket of another tenant of the store. */
   async #content(name: string) {
     try {
       return await this.#options.s3.list(name, '', COUNTED);
@@ -194,7 +194,7 @@ export class RecordedBuckets {
     return { name, owner: CLUSTER_ADMIN, ownerName, visibility: 'private', allowedUsers: [] };
   }
 
-  /** Of buckets that are there, or were a moment ago. */
+  /** Names of buckets that exist, or did a moment ago. */
   async #listNames({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
     const there = await this.#options.s3.bucketNames();
     if (madeFor === undefined && visibleTo === undefined) return there;

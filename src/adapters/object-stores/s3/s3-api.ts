@@ -17,24 +17,24 @@ import {
   undefinedOn,
 } from './signed-http-client.ts';
 
-/** In whose name the manager works with the store. */
+/** The account of the manager at the store. */
 export interface S3Account {
   withKeys<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T>;
 
-  /** Resolves when the store has read what it knows of others. */
+  /** Resolves when the store has loaded its users and policies. */
   whenLoaded?(): Promise<void>;
 }
 
 export interface S3ApiOptions {
   readonly requests: SignedHttpClient;
   readonly account: S3Account;
-  /** The manager's own bucket. */
+  /** The staging bucket, which belongs to the manager. */
   readonly staging: string;
 }
 
 export interface ListedPage {
   readonly objects: StoredObject[];
-  /** There are more after the last one. */
+  /** True if there are more objects after the last one. */
   readonly more: boolean;
 }
 
@@ -42,17 +42,17 @@ export interface ObjectHead {
   readonly eTag: string;
   readonly bytes: number;
   readonly contentType: string | undefined;
-  /** Metadata, by names in lower case. */
+  /** Metadata by name, in lower case. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Keys that one request removes. */
+/** The maximum number of keys in one delete request. */
 const REMOVED_AT_ONCE = 1_000;
 
 const META = 'x-amz-meta-';
 const NO_OBJECT = ['NoSuchKey', 'NoSuchBucket', 'NotFound'];
 
-/** What is needed of S3, in the name of the manager's account at the store. */
+/** The S3 operations that the manager needs, with its account at the store. */
 export class S3Api {
   readonly #options: S3ApiOptions;
 
@@ -75,7 +75,7 @@ export class S3Api {
     return childElements(list ?? NO_ELEMENT, 'Bucket').map((each) => childText(each, 'Name') ?? '');
   }
 
-  /** False when there is one of that name. Amazon wants to be told the location in all regions but its first. */
+  /** Returns false if the name is taken. Amazon requires the location in all regions but its first. */
   async makeBucket(bucket: string, location?: string): Promise<boolean> {
     const taken = ['BucketAlreadyOwnedByYou', 'BucketAlreadyExists'];
     const body =
@@ -83,24 +83,24 @@ export class S3Api {
     return (await undefinedOn(taken, this.send({ method: 'PUT', path: `/${bucket}`, ...body }))) !== undefined;
   }
 
-  /** With everything in it, at one stroke. Again: nothing happens. */
+  /** Removes the bucket with its content (an extension of MinIO). A no-op if it does not exist. */
   async removeBucket(bucket: string): Promise<void> {
     const headers = { 'x-minio-force-delete': 'true' };
     await undefinedOn(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}`, headers }));
   }
 
-  /** Only an empty one. Again: nothing happens. */
+  /** Fails if the bucket has objects. A no-op if it does not exist. */
   async removeEmptyBucket(bucket: string): Promise<void> {
     await undefinedOn(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}` }));
   }
 
-  /** Also one that we may not look into is there. */
+  /** True also for a bucket to which the account has no access. */
   async hasBucket(bucket: string): Promise<boolean> {
     const there = this.send({ method: 'HEAD', path: `/${bucket}` }).then(() => true);
     return (await undefinedOn(['NotFound', 'NoSuchBucket'], there.catch(isForbidden))) ?? false;
   }
 
-  /** Undefined for a bucket that has none, and for none. */
+  /** Undefined if the bucket has no tags, or does not exist. */
   async tags(bucket: string): Promise<Record<string, string> | undefined> {
     const asked = this.send({ method: 'GET', path: `/${bucket}`, query: { tagging: '' } });
     const answer = await undefinedOn(['NoSuchTagSet', 'NoSuchBucket'], asked);
@@ -119,7 +119,7 @@ export class S3Api {
     await this.#putXml(`/${bucket}`, { tagging: '' }, 'Tagging', { TagSet: { Tag } });
   }
 
-  /** Which objects are reported, and to whom; undefined when there is no such bucket. */
+  /** The notification rules; undefined if there is no such bucket. */
   async notification(bucket: string): Promise<Element | undefined> {
     const asked = this.send({ method: 'GET', path: `/${bucket}`, query: { notification: '' } });
     const answer = await undefinedOn(['NoSuchBucket'], asked);
@@ -130,10 +130,10 @@ export class S3Api {
     await this.#putXml(`/${bucket}`, { notification: '' }, 'NotificationConfiguration', content);
   }
 
-  /** In the order of their keys. Undefined when there is no such bucket. */
+  /** Sorted by key. Undefined if there is no such bucket. */
   async list(bucket: string, prefix: string, limit: number, after = ''): Promise<ListedPage | undefined> {
     const page = { 'max-keys': String(limit), prefix, ...(after !== '' && { 'start-after': after }) };
-    // XML has no characters for some that keys may have.
+    // URL encoding, because keys may have characters that XML cannot contain.
     const query = { 'list-type': '2', 'encoding-type': 'url', ...page };
     const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
     if (!answer) return undefined;
@@ -181,7 +181,7 @@ export class S3Api {
     }
   }
 
-  /** Uploads that were begun and not ended. The store finds those of all keys, or of one, but none below a prefix. */
+  /** Unfinished multipart uploads. MinIO can list those of all keys or of one key, but not those below a prefix. */
   async uploads(bucket: string): Promise<{ readonly key: string; readonly id: string }[]> {
     const query = { uploads: '', 'encoding-type': 'url' };
     const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
@@ -217,12 +217,12 @@ const toStoredObject = (content: Element): StoredObject => ({
   modifiedAt: Date.parse(childText(content, 'LastModified') ?? ''),
 });
 
-/** As the header of a copy names its source. */
+/** The value of the header x-amz-copy-source. */
 export const copySource = ({ bucket, key }: ObjectName) => encodePath(`/${bucket}/${key}`);
 
 export const stripQuotes = (eTag = '') => eTag.replaceAll('"', '');
 
-/** As queries are encoded: a blank is a plus. */
+/** Encoded like a query: a space is a plus. */
 const decodeKey = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
 
 const md5 = (body: string) => hash('md5', body, 'base64');

@@ -29,30 +29,30 @@ import { ensureStagingBucket, removeObjectsUnder } from './staging-bucket.ts';
 import { StoreLocks } from './store-locks.ts';
 
 export interface S3StoreOptions {
-  /** As the manager reaches it. */
+  /** The address of the store for the manager. */
   readonly endpoint: string;
-  /** As its users do. */
+  /** The address of the store for users. */
   readonly publicEndpoint: string;
   readonly region: string;
   readonly verify: boolean;
-  /** Owner of the buckets of the administrator. */
+  /** The owner name of the buckets of the administrator. */
   readonly managerName: string;
-  /** The manager's own bucket. */
+  /** The staging bucket, which belongs to the manager. */
   readonly stagingBucket?: string;
-  /** How long others wait for a manager that died over a change, in milliseconds. */
+  /** The lease of a lock, in milliseconds: how long others wait for a manager that died while it held one. */
   readonly lease?: number;
-  /** Told, as a sentence and its cause, of what its operator should know and nobody waits for. */
+  /** Called with the cause and a message for problems of background work that the operator should know. */
   readonly report?: (problem: unknown, what: string) => void;
 }
 
 export interface S3StoreParts {
   readonly requests: SignedHttpClient;
   readonly account: S3Account;
-  /** Where it sends events to, and how to try whether it would. */
+  /** The event targets of the store. The parameter tests whether the store accepts a target. */
   readonly targets: (takes: (arn: string) => Promise<boolean>) => EventTargetCache;
 }
 
-/** The buckets of a store, with their owners. */
+/** The buckets of a store with their owners and visibility. */
 interface BucketRegistry {
   create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
   find(name: string): Promise<Bucket | undefined>;
@@ -61,7 +61,7 @@ interface BucketRegistry {
   remove(name: string): Promise<void>;
 }
 
-/** A store that stands elsewhere, as far as plain S3 and STS go. */
+/** An external object store: everything that needs S3 and STS only. */
 export abstract class S3Store implements ObjectStore {
   protected readonly s3: S3Api;
   protected readonly locks: StoreLocks;
@@ -95,7 +95,7 @@ export abstract class S3Store implements ObjectStore {
 
   abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
 
-  /** Whose buckets are, and who sees them, is kept in another way by each. */
+  /** Each kind of store keeps owners and visibility in its own way. */
   protected abstract readonly bucketRegistry: BucketRegistry;
 
   createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
@@ -118,12 +118,12 @@ export abstract class S3Store implements ObjectStore {
     return this.bucketRegistry.remove(name);
   }
 
-  /** May several managers use it? Not if it is so old that it does not look at the conditions of a write. */
+  /** False for a store that is so old that it ignores conditional writes: then only one manager may use it. */
   supportsSeveralManagers(): Promise<boolean> {
     return this.locks.excludeOtherManagers();
   }
 
-  /** By the clock of the store, in milliseconds; it tells whole seconds. */
+  /** The time of the store in milliseconds, exact to a second. */
   async time(): Promise<number> {
     await this.ensureStaging();
     const { headers } = await this.s3.send({ method: 'HEAD', path: `/${this.stagingBucket}` });
@@ -171,7 +171,7 @@ export abstract class S3Store implements ObjectStore {
     return (await this.s3.read({ bucket, key }, mostBytes))?.body;
   }
 
-  /** In the name of the manager's account, whoever it is for: the store writes in the name of whoever signs. */
+  /** Written by the manager's account, whatever the owner: the store attributes an object to the account that signs. */
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
     const settled = async () => this.#account.whenLoaded?.();
     return place(from, to, by, { s3: this.s3, locks: this.locks, settled });
@@ -181,7 +181,7 @@ export abstract class S3Store implements ObjectStore {
     return removeObjectsUnder(bucket, prefix, this.s3);
   }
 
-  /** In the name of the manager's account. */
+  /** Signed by the manager's account. */
   async presign(request: PresignRequest): Promise<string> {
     return this.#account.withKeys(async (keys) => this.presignWith(keys, request));
   }
@@ -203,12 +203,12 @@ export abstract class S3Store implements ObjectStore {
     });
   }
 
-  /** What is written with them is reported as the manager's, for the same reason as what it places. */
+  /** The events of what is written with these keys name the manager's account, for the same reason as in `place`. */
   issue(scope: KeyScope, ttlSeconds: number): Promise<IssuedKeys> {
     return requestSession(scope, ttlSeconds, this.s3);
   }
 
-  /** They end by themselves. */
+  /** Session keys cannot be revoked: they expire. */
   async revoke(): Promise<void> {
     return undefined;
   }
@@ -217,7 +217,7 @@ export abstract class S3Store implements ObjectStore {
     return undefined;
   }
 
-  /** In the manager's own bucket nothing is ever put that this would report. */
+  /** Tested with a rule in the staging bucket, for a prefix to which nothing is ever written. */
   async #acceptsTarget(arn: string): Promise<boolean> {
     await this.ensureStaging();
     return this.#rules.accepts(arn, { bucket: this.stagingBucket, prefix: '.probe/', subscriber: 'probe' });
@@ -229,6 +229,6 @@ const encodeCursor = (after: string) => Buffer.from(after).toString('base64url')
 function decodeCursor(cursor: Cursor): string {
   const text = Buffer.from(cursor, 'base64url').toString();
   if (text === '' || encodeCursor(text) !== cursor)
-    throw new StoreError('expired', 'the page is not one that was given out: begin again');
+    throw new StoreError('expired', 'the cursor is not valid: list again from the beginning');
   return text;
 }

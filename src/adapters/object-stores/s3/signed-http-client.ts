@@ -7,27 +7,27 @@ import { StoreError, type StoreKeys } from '../../../ports/index.ts';
 import { SigningSecret, signRequest } from '../../../s3-server/index.ts';
 
 interface SignedHttpClientOptions {
-  /** The store, as the manager reaches it. */
+  /** The address of the store for the manager. */
   readonly endpoint: string;
   readonly region: string;
-  /** Is its certificate looked at? */
+  /** Whether its certificate is verified. */
   readonly verify: boolean;
 }
 
 export interface StoreRequest {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
-  /** Decoded. */
+  /** Not percent-encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
   readonly service?: 's3' | 'sts';
-  /** The most bytes that an answer may have; it is not read if it has more. */
+  /** A response with more bytes is not read. */
   readonly maxBytes?: number;
-  /** Milliseconds until there is an answer. */
+  /** Milliseconds to wait for the response. */
   readonly deadline?: number;
-  /** It is not sent again, whatever becomes of it. */
+  /** The request is not repeated, whatever happens to it. */
   readonly once?: boolean;
 }
 
@@ -36,19 +36,19 @@ export interface StoreAnswer {
   readonly body: Buffer;
 }
 
-/** Shorter: a store that syncs a slow disk is given up. Longer: whoever creates a service waits for a dead one. */
+/** A shorter time gives up on a store that syncs a slow disk; with a longer one, creating a service waits for a dead store. */
 const DEADLINE = 10_000;
 
 const CONNECT_DEADLINE = 3_000;
 
-/** A connection that the store has closed meanwhile, or a store that is busy, deserves another try. */
+/** Requests are repeated if the store has closed the connection meanwhile, or fails with a server error. */
 const TRIES = 3;
 const FIRST_WAIT = 100;
 
-/** Larger than any answer that is read whole: a list of a thousand keys of the longest kind. */
+/** Larger than any complete response: a list of a thousand keys of maximum length. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-/** Signed requests to a store that the operator chose. What is sent may be sent twice, unless it says otherwise. */
+/** Sends signed requests to a store of the operator. A request may be sent twice, unless it has `once`. */
 export class SignedHttpClient {
   readonly #options: SignedHttpClientOptions;
   readonly #agents: ReturnType<typeof createAgents>;
@@ -59,7 +59,7 @@ export class SignedHttpClient {
     this.#agents = createAgents({ verify: options.verify, connectDeadline: CONNECT_DEADLINE });
   }
 
-  /** Throws {@link StoreResponseError} for what the store refuses, and `unavailable` when it does not answer as it should. */
+  /** Throws {@link StoreResponseError} if the store rejects the request, and `unavailable` if it does not answer properly. */
   async send(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
     for (let tries = 1; ; tries++) {
       try {
@@ -106,7 +106,7 @@ export class SignedHttpClient {
     return promise;
   }
 
-  /** Deriving a key costs four hashes; it is the same all day. */
+  /** Cached, because deriving a signing key takes four hashes, and it stays the same all day. */
   #signingSecretFor(keys: StoreKeys): SigningSecret {
     const known = this.#secrets.get(keys.secretKey);
     if (known) return known;
@@ -152,8 +152,8 @@ async function receive(
 }
 
 /**
- * The store has refused a request; `reason` is its word for why. Whoever knows what that means catches it. For all others
- * the store is not as it should be, and it may be tried again once somebody has mended it.
+ * The store rejected a request; `errorCode` is the code of S3. Callers catch the codes that they expect. Any other code means
+ * that something is wrong with the store, so the error counts as `unavailable` and can be retried after a repair.
  */
 export class StoreResponseError extends StoreError {
   readonly status: number;
@@ -175,7 +175,7 @@ export class StoreResponseError extends StoreError {
 
 const STATUSES: Readonly<Record<number, string>> = { 404: 'NotFound', 412: 'PreconditionFailed' };
 
-/** What only the operator can mend. */
+/** Errors that only the operator can fix. */
 const HINTS: Readonly<Record<string, string>> = {
   InvalidAccessKeyId: 'it does not know the access key: look at MINIO_ACCESS_KEY',
   SignatureDoesNotMatch: 'the secret key is wrong: look at MINIO_SECRET_KEY',
@@ -185,7 +185,7 @@ const HINTS: Readonly<Record<string, string>> = {
   RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
 };
 
-/** What passes, or what the operator mends: the same request may be taken another time. */
+/** Temporary errors, and errors that the operator can fix: the same request may succeed later. */
 const MENDABLE: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
   'SignatureDoesNotMatch',
@@ -200,10 +200,10 @@ const MENDABLE: ReadonlySet<string> = new Set([
 
 const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
 
-/** It has failed, or has too much to do. What a store has not learnt, it does not learn by being asked again. */
+/** The store failed or is overloaded. 501 is permanent: the store does not implement the request. */
 export const isServerFailure = ({ status }: StoreResponseError) => status >= 500 && status !== 501;
 
-/** The word of a store that will not take this request however often it is sent; undefined where it might. */
+/** Describes an error that will not change however often the request is repeated; undefined for all others. */
 export function describePermanentFailure(error: unknown): string | undefined {
   if (!(error instanceof StoreResponseError) || error.status < 400 || isServerFailure(error)) return undefined;
   if (PASSING.has(error.status) || MENDABLE.has(error.errorCode)) return undefined;
@@ -211,7 +211,7 @@ export function describePermanentFailure(error: unknown): string | undefined {
   return `the store answered ${error.status}${name}`;
 }
 
-/** What the work gives, or undefined where the store says one of these. */
+/** The result of the work, or undefined if the store answers with one of these error codes. */
 export async function undefinedOn<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
@@ -225,20 +225,20 @@ export function hasErrorCode(error: unknown, ...reasons: readonly string[]): err
   return error instanceof StoreResponseError && reasons.includes(error.errorCode);
 }
 
-/** How old the date of a signed request may be: so S3 has it, and MinIO and other stores keep to it. */
+/** The maximum age of the date of a signed request: S3 defines it, and MinIO and other stores enforce it. */
 const OLDEST_MS = 15 * 60_000;
 
 const deadlines = new AsyncLocalStorage<number>();
 
 /**
- * What the work changes is refused by the store once its own clock has passed this time, however long whoever sends
- * it stood still before: requests are dated so that they are too old by then. Work within such work ends no later than that.
+ * The store rejects writes of this work once its own clock has passed this time, however long the sender was paused: the
+ * requests are dated so that they are too old by then. Nested work has the earlier of both deadlines.
  */
 export function withWriteDeadline<T>(time: number, work: () => Promise<T>): Promise<T> {
   return deadlines.run(Math.min(time, deadlines.getStore() ?? time), work);
 }
 
-/** What a request that changes something is dated, if it is sent now. */
+/** The date of a write that is sent now. */
 function requestDate(now: number): number {
   const deadline = deadlines.getStore();
   return deadline === undefined ? now : Math.min(now, deadline - OLDEST_MS);

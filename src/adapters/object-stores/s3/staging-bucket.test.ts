@@ -6,7 +6,7 @@ import { removeObjectsUnder } from './staging-bucket.ts';
 const STAGING = 'staging';
 const AREA = 'cow/cow-1/';
 
-/** A bucket whose owner dies before a certain removal. */
+/** A bucket whose manager dies before the given removal. */
 function dyingBefore(removal: number, keys: Set<string>): S3Api {
   let removals = 0;
   const s3: Pick<S3Api, 'staging' | 'uploads' | 'list' | 'removeAll'> = {
@@ -29,7 +29,7 @@ function dyingBefore(removal: number, keys: Set<string>): S3Api {
 const files = (count: number) => Array.from({ length: count }, (_, n) => `${AREA}1/files/${n}`);
 
 for (const count of [1, 3, 2_500]) {
-  test(`of ${count} files nothing is remembered that nobody comes upon again, whenever their removal is cut off`, async () => {
+  test(`staging bucket: an interrupted removal of ${count} files leaves no placement record that a later removal would not find`, async () => {
     for (let removal = 1; ; removal++) {
       const sources = [...files(count), `${AREA}1/manifest.json`];
       const keys = new Set([...sources, ...files(count).map((key) => `.placed/${key}/digest`), 'cow/cow-10/1/files/x']);
@@ -40,8 +40,8 @@ for (const count of [1, 3, 2_500]) {
         return;
       } catch (error) {
         assert.match(String(error), /killed/);
-        assert.ok(under(AREA) > 0, 'the area is still seen');
-        // Who was held up over a copy finds no file without its memory.
+        assert.ok(under(AREA) > 0, 'the prefix is still listed');
+        // A manager that was paused during a copy finds no file without its placement record.
         if (under('.placed/') < count) assert.equal(under(`${AREA}1/files/`), 0);
       }
     }

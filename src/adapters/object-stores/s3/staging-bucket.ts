@@ -2,12 +2,12 @@ import { StoreError } from '../../../ports/index.ts';
 import { PLACED_PREFIX } from './place-object.ts';
 import type { S3Api } from './s3-api.ts';
 
-/** How the manager knows its own bucket. */
+/** The tag by which the manager recognizes its own bucket. */
 const OURS = { oscar_manager: 'staging' };
 
 const PAGE = 1_000;
 
-/** Makes the manager's own bucket. One that died before it had its tag is empty. */
+/** Creates the staging bucket. A bucket without the tag is accepted if it is empty: a manager died before it set the tag. */
 export async function ensureStagingBucket(s3: S3Api): Promise<void> {
   const { staging } = s3;
   await s3.makeBucket(staging);
@@ -15,7 +15,7 @@ export async function ensureStagingBucket(s3: S3Api): Promise<void> {
   if (tags?.['oscar_manager'] === OURS.oscar_manager) return;
   const content = tags ? undefined : await s3.list(staging, '', 1);
   if (content?.objects.length !== 0) {
-    const owner = tags?.['owner'] ? ` belongs to "${tags['owner']}"` : ' holds what the manager has not put there';
+    const owner = tags?.['owner'] ? ` belongs to "${tags['owner']}"` : ' has objects that the manager has not written';
     throw new StoreError(
       'conflict',
       `the bucket "${staging}"${owner}, and the manager needs one of that name for itself: ` +
@@ -26,9 +26,9 @@ export async function ensureStagingBucket(s3: S3Api): Promise<void> {
 }
 
 /**
- * Everything below the prefix, and what is remembered of it: after the objects, since who was held up over a copy must not find
- * the object and no memory. The last of them goes at the very end: as long as it is there, somebody who lists what is left
- * comes upon this again.
+ * Removes all objects below the prefix, then their placement records: a manager that was paused during a copy must not find
+ * a source without its record. The last object is removed at the very end: while it exists, a later clean-up lists the prefix
+ * and finds the records too.
  */
 export async function removeObjectsUnder(bucket: string, prefix: string, s3: S3Api): Promise<void> {
   const unfinished = (await s3.uploads(bucket)).filter(({ key }) => key.startsWith(prefix));
@@ -41,7 +41,7 @@ export async function removeObjectsUnder(bucket: string, prefix: string, s3: S3A
   await s3.removeAll(bucket, last);
 }
 
-/** Resolves to the key of the one that is left, if there was any. */
+/** Resolves to the key of the object that is left, if there was any. */
 async function removeAllButLast(bucket: string, prefix: string, s3: S3Api): Promise<string[]> {
   for (;;) {
     const page = await s3.list(bucket, prefix, PAGE);

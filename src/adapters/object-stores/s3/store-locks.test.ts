@@ -43,7 +43,7 @@ async function scene(t: TestContext) {
 const AT = { bucket: STAGING_BUCKET, key: 'thing' };
 const content = async (s3: S3Api) => (await s3.read(AT, 100))?.body.toString();
 
-test('what a holder sends within its time is written, also from within another claim', async (t) => {
+test('store locks: a write within the lease is accepted, also under a nested lock', async (t) => {
   const { s3, locks, reported } = await scene(t);
   const one = locks();
   await one.withLock('outer', () => one.withLock('inner', () => s3.put(AT, 'mine')));
@@ -52,22 +52,22 @@ test('what a holder sends within its time is written, also from within another c
   assert.deepEqual(reported, []);
 });
 
-test('what a holder sends after its time is refused by the store, whatever clock the holder has', async (t) => {
+test('store locks: the store rejects a write after the lease, whatever the clock of the holder', async (t) => {
   const { s3, locks, clock, reported } = await scene(t);
   const one = locks();
   const late = one.withLock('policy/alice', async () => {
     assert.equal(await content(s3), undefined);
     clock.ahead += 2 * MINUTE;
-    assert.equal(await content(s3), undefined, 'it may look');
+    assert.equal(await content(s3), undefined, 'reads are allowed');
     await s3.put(AT, 'late');
   });
   await assert.rejects(late, { code: 'unavailable', message: /took too long to change "policy\/alice".*try again/ });
   assert.equal(await content(s3), undefined);
-  assert.equal(await one.isHeld('policy/alice'), true, 'it may be somebody else’s by now');
+  assert.equal(await one.isHeld('policy/alice'), true, 'another manager may hold it by now');
   assert.deepEqual(reported, []);
 });
 
-test('work within work that is over is over too', async (t) => {
+test('store locks: a nested lock ends with the outer lease', async (t) => {
   const { s3, locks, clock } = await scene(t);
   const one = locks();
   const late = one.withLock('outer', async () => {
@@ -78,14 +78,14 @@ test('work within work that is over is over too', async (t) => {
   assert.equal(await content(s3), undefined);
 });
 
-test('who is done with the work and cannot say so is told of', async (t) => {
+test('store locks: a lock that cannot be released is reported', async (t) => {
   const { s3, locks, reported } = await scene(t);
   const one = locks();
   await one.withLock('thing', async () => {
     await s3.remove({ bucket: STAGING_BUCKET, key: 'thing' });
     s3.remove = () => Promise.reject(new Error('no disk'));
   });
-  assert.deepEqual(reported, ['others wait a minute to change "thing" of the object store']);
+  assert.deepEqual(reported, ['a lock of the object store was not released: changes of "thing" wait for a minute']);
 });
 
 /** What fails before it is done. Resolves to the note that it found. */
@@ -110,7 +110,7 @@ function age(s3: S3Api): void {
   };
 }
 
-test('a note stands until the work is done, however many die over it', async (t) => {
+test('store locks: a note stays until the work is done, however many holders die', async (t) => {
   const { s3, locks } = await scene(t);
   await failed(locks(), 'half');
   age(s3);
@@ -122,7 +122,7 @@ test('a note stands until the work is done, however many die over it', async (t)
   assert.equal(await locks().isHeld('bucket/b'), false);
 });
 
-test('it is found also by who does not hear that the claim is theirs', async (t) => {
+test('store locks: a note is found even if the response to acquiring the lock is lost', async (t) => {
   const { s3, locks } = await scene(t);
   await failed(locks(), 'half');
   age(s3);
@@ -139,7 +139,7 @@ test('it is found also by who does not hear that the claim is theirs', async (t)
   assert.ok(lost);
 });
 
-test('who has nothing to finish any more, and fails, is not waited for', async (t) => {
+test('store locks: a holder that fails after it has cleared its note releases the lock', async (t) => {
   const { locks } = await scene(t);
   await failed(locks(), 'half', '');
   assert.equal(await locks().isHeld('bucket/b'), false);

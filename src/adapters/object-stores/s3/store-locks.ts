@@ -5,47 +5,48 @@ import { type S3Api, stripQuotes } from './s3-api.ts';
 import { hasErrorCode, undefinedOn, withWriteDeadline } from './signed-http-client.ts';
 
 export interface StoreLock {
-  /** The note of somebody who has died over the work. It stands until another takes its place. */
+  /** The note of a holder that died during its work. It stays until another note replaces it. */
   readonly unfinished: string | undefined;
   /**
-   * Writes a note for whoever comes after us, should we die; an empty one says that there is nothing to finish. If the work
-   * throws while one stands, the claim stays, until the lease is over and somebody else takes up the note.
+   * Writes a note for the next holder, in case this one dies; an empty note means that there is nothing to complete. If the
+   * work throws while a note is set, the lock stays until its lease expires and another holder completes the work.
    */
   setNote(text: string): Promise<void>;
 }
 
-/** How long a claim holds when its holder dies. Work under one takes a tenth of a second; each request may take ten. */
+/** How long a lock lasts if its holder dies. Work under a lock usually takes 0.1 s, but each request may take 10 s. */
 const LEASE = 60_000;
 
 /**
- * So much longer than its holder may write a claim is left to it: a store tells whole seconds, and its servers may differ
- * by some. Shorter: one who was late may write with its successor. Longer: more time until the work of the dead goes on.
+ * A lock is taken over only this much after its holder may last write: the store reports whole seconds, and the clocks of its
+ * servers may differ. With a shorter time, a late holder could write at the same time as its successor; a longer one delays
+ * the work that a dead holder has left.
  */
 const GRACE = 5_000;
 const WHOLE_SECOND = 1_000;
 
-/** Between two looks at the claim of somebody else. */
+/** Between two checks of a lock that another manager holds. */
 const SHORTEST_WAIT = 10;
 const LONGEST_WAIT = 250;
 
 export interface StoreLocksOptions {
   /** Milliseconds. */
   readonly lease?: number | undefined;
-  /** Told of locks that could not be given back: others wait for them until the lease is over. */
+  /** Called for locks that could not be released: others wait until their lease expires. */
   readonly report?: ((problem: unknown, what: string) => void) | undefined;
 }
 
-/** A claim that was got. */
+/** A lock that this manager has acquired. */
 interface AcquiredLock {
   readonly eTag: string;
-  /** As it was found: of somebody who died over the work. */
+  /** The note of the previous holder, if that died during its work. */
   readonly note: string;
-  /** When, by the clock of the store, or a little before. */
+  /** When it was acquired, by the clock of the store, or a little earlier. */
   readonly at: number;
 }
 
 interface LockRecord {
-  /** For people. */
+  /** For operators who look at the object. */
   readonly name: string;
   readonly holder: string;
   readonly lease: number;
@@ -53,24 +54,24 @@ interface LockRecord {
 }
 
 /**
- * Lets one at a time change what the store has no transactions for: a policy that several buckets are in, the rules of a
- * bucket. A claim is an object in the manager's own bucket, made only if there is none, so that it holds for all
- * managers of a cluster. Its age is told by the clock of the store.
+ * Locks for changes for which the store has no transactions: a policy of several buckets, the rules of a bucket. A lock is an
+ * object in the staging bucket that is created only if it does not exist, so it holds for all managers of a cluster. Its age
+ * is measured by the clock of the store.
  *
- * Policies, groups, tags and rules are written without conditions, so that a holder that stood still over its work could
- * overwrite what its successor wrote, and give back a right that was withdrawn. That is not left to the clock of the holder:
- * every change it sends is dated so that the store refuses it once the claim may be somebody else's. A store that does not
- * look at the dates of requests, as S3 asks it to, does not protect itself so.
+ * Policies, groups, tags and rules have no conditional writes. So a holder that was paused could overwrite what its successor
+ * wrote, and restore a permission that was revoked. The clock of the holder is not trusted to prevent that: every write under
+ * a lock is dated so that the store rejects it once another manager may hold the lock. This does not protect a store that
+ * ignores the dates of requests, against the rules of S3.
  */
 export class StoreLocks {
   readonly #s3: S3Api;
   readonly #ready: () => Promise<void>;
   readonly #lease: number;
   readonly #report: (problem: unknown, what: string) => void;
-  /** Of this process: they need not look at the store to wait for each other. */
+  /** The last holder in this process: holders of one process wait for each other without asking the store. */
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** `ready` makes the manager's own bucket, and waits for a store that does not know everything yet. */
+  /** `ready` creates the staging bucket, and waits until a store that has just started has loaded its users and policies. */
   constructor(
     s3: S3Api,
     ready: () => Promise<void>,
@@ -96,10 +97,7 @@ export class StoreLocks {
     }
   }
 
-  /**
-   * Does the store take a write only if its condition holds? Old releases of MinIO do not look at it: then locks are good
-   * within one manager alone.
-   */
+  /** Tests whether the store supports conditional writes. Old releases of MinIO do not: then locks work within one manager only. */
   async excludeOtherManagers(): Promise<boolean> {
     await this.#ready();
     const probe = { bucket: this.#s3.staging, key: '.probe' };
@@ -108,7 +106,7 @@ export class StoreLocks {
     return (await put()) === undefined;
   }
 
-  /** Is somebody at it, or has died over it? */
+  /** True if a manager holds the lock, or died while it held it. */
   async isHeld(name: string): Promise<boolean> {
     return (await this.#s3.head(lockObject(name, this.#s3))) !== undefined;
   }
@@ -140,13 +138,13 @@ export class StoreLocks {
     });
   }
 
-  /** One that is over may be somebody else's by now: then the store refuses it. */
+  /** The store rejects the release of an expired lock, which may belong to another manager by now. */
   async #release(name: string): Promise<void> {
     try {
       await this.#s3.remove(lockObject(name, this.#s3));
     } catch (error) {
       if (!hasErrorCode(error, REQUEST_TOO_OLD))
-        this.#report(error, `others wait a minute to change "${name}" of the object store`);
+        this.#report(error, `a lock of the object store was not released: changes of "${name}" wait for a minute`);
     }
   }
 
@@ -161,7 +159,7 @@ export class StoreLocks {
       const other = JSON.parse(found.body.toString()) as LockRecord;
       const eTag = stripQuotes(found.headers.etag);
       const since = Date.parse(found.headers['last-modified'] ?? '');
-      // The answer to an earlier try got lost.
+      // The response to an earlier try was lost.
       if (other.holder === content.holder) return { eTag, note: other.note, at: since };
       const age = Date.parse(found.headers.date ?? '') - since;
       if (age > other.lease + GRACE) {
@@ -171,7 +169,7 @@ export class StoreLocks {
       if (performance.now() > give) {
         throw new StoreError(
           'unavailable',
-          `"${other.name}" of the object store is being changed by others: try again`,
+          `"${other.name}" of the object store is being changed by another manager: try again`,
         );
       }
       await pause(wait * (0.5 + Math.random()));
@@ -184,7 +182,7 @@ export class StoreLocks {
     try {
       const request = { method: 'PUT', path: `/${bucket}/${key}`, body: JSON.stringify(content), headers } as const;
       const answer = await this.#s3.send(request);
-      // The store dates its answer, which may be later than what it has written. Nothing is written before it is sent.
+      // The date of the response may be later than the write, but the write is not earlier than the request.
       const answered = Date.parse(answer.headers.date ?? '') || Number.POSITIVE_INFINITY;
       const eTag = stripQuotes(answer.headers.etag);
       return { eTag, note: content.note, at: answered - (performance.now() - begun) };
@@ -195,15 +193,15 @@ export class StoreLocks {
   }
 }
 
-/** What the store says of a request that is dated too long ago. */
+/** The error code of the store for a request whose date is too old. */
 const REQUEST_TOO_OLD = 'RequestTimeTooSkewed';
 
 const leaseExpired = (name: string, cause: unknown) =>
   new StoreError(
     'unavailable',
-    `this manager took too long to change "${name}" of the object store, and others may have gone on with it: try again`,
+    `this manager took too long to change "${name}" of the object store, and another manager may have continued: try again`,
     { cause },
   );
 
-/** A name may be longer than what the store has for a part of a key. */
+/** Hashed, because a name may be longer than the store allows in a key. */
 const lockObject = (name: string, { staging }: S3Api) => ({ bucket: staging, key: `.claims/${hash('sha256', name)}` });
