@@ -132,26 +132,26 @@ async function allow(visit: Visit, rule: { origin: string; methods: string[]; ex
   await visit.client().send(new PutBucketCorsCommand({ Bucket, CORSConfiguration: { CORSRules } }));
 }
 
-browserTest('a page uploads a file and reads it back; nobody had to allow it, as on MinIO', async (visit) => {
-  const uploaded = await upload(visit, urlFor(visit, 'PUT'));
-  const { eTag } = visit.store.statObject({ bucket: Bucket, key }) ?? {};
-  assert.deepEqual(uploaded, { status: 200, eTag: `"${eTag}"` });
-  await eventually(() => assert.deepEqual(visit.asked.toSorted(), ['OPTIONS', 'PUT'], 'the browser asks first'));
-  const downloaded = await download(visit, urlFor(visit, 'GET'));
-  assert.ok('whole' in downloaded && downloaded.whole);
-  assert.deepEqual(visit.reported, []);
-});
-
 browserTest(
-  'where the owner allows this origin it may upload and read, and sees the headers it may see',
+  'browser: without a CORS configuration a page uploads a file and reads it back, as on MinIO',
   async (visit) => {
-    await allow(visit, { origin: visit.origin, methods: ['GET', 'PUT'], exposed: ['x-amz-meta-camera'] });
-    assert.deepEqual(await upload(visit, urlFor(visit, 'PUT')), { status: 200, eTag: null });
-    assert.deepEqual(await download(visit, urlFor(visit, 'GET')), { whole: true, camera: 'one' });
+    const uploaded = await upload(visit, urlFor(visit, 'PUT'));
+    const { eTag } = visit.store.statObject({ bucket: Bucket, key }) ?? {};
+    assert.deepEqual(uploaded, { status: 200, eTag: `"${eTag}"` });
+    await eventually(() => assert.deepEqual(visit.asked.toSorted(), ['OPTIONS', 'PUT'], 'the browser asks first'));
+    const downloaded = await download(visit, urlFor(visit, 'GET'));
+    assert.ok('whole' in downloaded && downloaded.whole);
+    assert.deepEqual(visit.reported, []);
   },
 );
 
-browserTest('where the owner allows another origin the browser refuses, and nothing is written', async (visit) => {
+browserTest('browser: an allowed origin may upload and read, and sees the exposed headers', async (visit) => {
+  await allow(visit, { origin: visit.origin, methods: ['GET', 'PUT'], exposed: ['x-amz-meta-camera'] });
+  assert.deepEqual(await upload(visit, urlFor(visit, 'PUT')), { status: 200, eTag: null });
+  assert.deepEqual(await download(visit, urlFor(visit, 'GET')), { whole: true, camera: 'one' });
+});
+
+browserTest('browser: an origin that is not allowed is blocked, and nothing is written', async (visit) => {
   await allow(visit, { origin: 'https://dashboard.example', methods: ['GET', 'PUT'] });
   const refused = { refused: 'TypeError: Failed to fetch' };
   assert.deepEqual(await upload(visit, urlFor(visit, 'PUT')), refused);
@@ -160,7 +160,7 @@ browserTest('where the owner allows another origin the browser refuses, and noth
   assert.deepEqual(await download(visit, urlFor(visit, 'GET')), refused);
 });
 
-browserTest('an origin that may only read cannot upload', async (visit) => {
+browserTest('browser: an origin that may only read cannot upload', async (visit) => {
   await allow(visit, { origin: visit.origin, methods: ['GET'] });
   assert.deepEqual(await upload(visit, urlFor(visit, 'PUT')), { refused: 'TypeError: Failed to fetch' });
   await visit.store.putObject({ bucket: Bucket, key }, Buffer.from('x'));

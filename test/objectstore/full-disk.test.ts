@@ -127,22 +127,25 @@ async function fill(store: Store, prefix: string, size: number, writers: number)
   return taken;
 }
 
-diskTest('full disk: after files have filled it objects can be deleted, and then put again', async (disk) => {
-  const store = await serve(disk);
-  await store.client.send(new s3.CreateBucketCommand({ Bucket }));
-  new Filler(disk.path).fillBut(14 * MIB);
-  const taken = await fill(store, 'file', 3 * MIB, 1);
-  assert.deepEqual(await store.keys(), taken.toSorted());
-  const [first = '', second = '', last = ''] = taken;
-  assert.notEqual(last, '');
-  await store.remove(first);
-  await store.remove(second);
-  await store.put('new', contentOf('new', 3 * MIB));
-  assert.ok(contentOf('new', 3 * MIB).equals(await store.read('new')));
-  assert.ok(contentOf(last, 3 * MIB).equals(await store.read(last)));
-});
+diskTest(
+  'full disk: after objects in files have filled it, objects can be deleted and then put again',
+  async (disk) => {
+    const store = await serve(disk);
+    await store.client.send(new s3.CreateBucketCommand({ Bucket }));
+    new Filler(disk.path).fillBut(14 * MIB);
+    const taken = await fill(store, 'file', 3 * MIB, 1);
+    assert.deepEqual(await store.keys(), taken.toSorted());
+    const [first = '', second = '', last = ''] = taken;
+    assert.notEqual(last, '');
+    await store.remove(first);
+    await store.remove(second);
+    await store.put('new', contentOf('new', 3 * MIB));
+    assert.ok(contentOf('new', 3 * MIB).equals(await store.read('new')));
+    assert.ok(contentOf(last, 3 * MIB).equals(await store.read(last)));
+  },
+);
 
-diskTest('full disk: after small objects have filled it they can be deleted, and then put again', async (disk) => {
+diskTest('full disk: after inline objects have filled it, they can be deleted and then put again', async (disk) => {
   const store = await serve(disk);
   await store.client.send(new s3.CreateBucketCommand({ Bucket }));
   await store.client.send(new s3.CreateBucketCommand({ Bucket: 'empty' }));
@@ -167,7 +170,7 @@ diskTest('full disk: after small objects have filled it they can be deleted, and
 });
 
 diskTest(
-  'full disk: whoever has filled it, the store opens, everything can be deleted and nothing is put',
+  'full disk: if other files fill it, the store opens, everything can be deleted and writes are rejected',
   async (disk) => {
     const filler = new Filler(disk.path);
     const first = await serve(disk);

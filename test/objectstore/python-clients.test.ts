@@ -127,7 +127,7 @@ except Exception as e:
 });
 
 clientTest(
-  'the aws command makes a bucket, copies files there and back, syncs, presigns and removes',
+  'aws command: it creates a bucket, copies files in both directions, syncs, presigns and removes',
   async (store) => {
     const file = process.execPath;
     await aws(store, 's3', 'mb', 's3://photos');

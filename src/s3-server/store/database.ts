@@ -211,7 +211,7 @@ export const STORE_MIGRATIONS: readonly string[] = [
      bucket TEXT NOT NULL, key TEXT NOT NULL, etag TEXT NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
      event TEXT NOT NULL
    ) STRICT`,
-  // Who a restricted bucket is shared with, as rows: whoever asks for the buckets of somebody finds them by an index.
+  // The users of restricted buckets, as rows with an index: finds the buckets that are shared with a user.
   `CREATE TABLE share (user TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (user, name)) STRICT, WITHOUT ROWID;
    CREATE INDEX share_by_name ON share (name);
    INSERT INTO share (user, name)

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { embeddedStore } from '../transfers/embedded-store.fixture.ts';
-import { end, PodUnderTest, STORE, storeFields, TO_OUTPUTS } from './pod.fixture.ts';
+import { end, PodUnderTest, STORE, TO_OUTPUTS, toPodStores } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 import { gatedStore } from './store-gate.fixture.ts';
 
@@ -20,7 +20,7 @@ const contentOf = async (store: Store, key: string) =>
 
 test('stage-out: links in the output directory are skipped with a note', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, answer: false }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs, answer: false }, toPodStores(access));
   const { orders } = pod.layout;
   const { result, printed } = await pod.run(
     `cd "$TMP_OUTPUT_DIR"; echo x >x; ln -s ${orders}/stores.json keys; ln -s ${orders} folder; ln -s ${orders} "a
@@ -35,7 +35,7 @@ b"`,
 
 test('stage-out: pipes, sockets and devices are skipped without blocking', { skip: asRoot }, async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   const { result } = await pod.run('cd "$TMP_OUTPUT_DIR"; mkfifo pipe; mknod zero c 1 5; echo x >x');
   assert.equal(result?.outcome, 'succeeded');
   assert.deepEqual(keysIn(store), ['allowed/x']);
@@ -44,7 +44,7 @@ test('stage-out: pipes, sockets and devices are skipped without blocking', { ski
 
 test('stage-out: a file name may contain a newline', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   const { result } = await pod.run(`cd "$TMP_OUTPUT_DIR"; echo x >'a
 oscar: b'`);
   assert.equal(result?.outcome, 'succeeded');
@@ -53,7 +53,7 @@ oscar: b'`);
 
 test('stage-out: a link in place of the output directory is not followed', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, answer: true }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs, answer: true }, toPodStores(access));
   const { result } = await pod.run(`rmdir "$TMP_OUTPUT_DIR"; ln -s ${pod.layout.orders} "$TMP_OUTPUT_DIR"`);
   assert.deepEqual([result?.outcome, result?.reason], ['failed', 'OutputFailed']);
   assert.match(result?.message ?? '', /the output directory could not be read/);
@@ -62,7 +62,7 @@ test('stage-out: a link in place of the output directory is not followed', async
 
 test('stage-out: a link that replaces the output directory during the upload is not followed', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<undefined>();
   gate.judge = () => held.promise;
@@ -84,7 +84,7 @@ test('stage-out: a link that replaces the output directory during the upload is 
 
 test('stage-out: a folder that becomes a link during the upload fails the upload, and the target is not uploaded', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<undefined>();
   gate.judge = () => held.promise;
@@ -115,7 +115,7 @@ for (const { what, plant } of [
 ]) {
   test(`stage-out: ${what} in place of the exit code is ignored`, async (t) => {
     const { store, access } = await embeddedStore(t);
-    const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+    const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
     const code = join(pod.layout.orders, 'code');
     writeFileSync(code, '0\n');
     await stageIn(pod.layout);
@@ -136,7 +136,7 @@ for (const { what, plant } of [
 
 test('stage-out: a script that fakes its end harms only itself', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   const go = 'while [ ! -e "$MARKS/go" ]; do sleep 0.05; done';
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -164,7 +164,7 @@ test('stage-out: of many files only those that match an output are uploaded', as
   const { store, access } = await embeddedStore(t);
   const wanted = [{ ...TO_OUTPUTS, suffix: ['99.txt'] }];
   const manifest = { store: STORE, bucket: 'outputs', key: 'allowed/.list' };
-  const pod = new PodUnderTest(t, { outputs: wanted, manifest }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs: wanted, manifest }, toPodStores(access));
   const { result } = await pod.run('cd "$TMP_OUTPUT_DIR"; seq -f %g.txt 1 5000 | xargs touch');
   assert.equal(result?.outcome, 'succeeded');
   assert.equal(keysIn(store).length, 51);

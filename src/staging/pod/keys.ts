@@ -4,7 +4,7 @@ import { StagingError } from '../transfers/errors.ts';
 import { ORDER_FILES, type PodLayout } from './layout.ts';
 import { pollUntil } from './marker-files.ts';
 import { type PodOrders, type PodStores, readStores } from './orders.ts';
-import { isRefusal, KeysMissing } from './url-store.ts';
+import { KeysMissing, needsNewKeys } from './url-store.ts';
 
 /**
  * How long the pod waits for renewed keys, unless the orders say otherwise. With a shorter time, a job fails if its
@@ -49,7 +49,7 @@ export class Keys {
       try {
         return await work(readStores(text));
       } catch (error) {
-        if (!isRefusal(error) || signal.aborted) throw error;
+        if (!needsNewKeys(error) || signal.aborted) throw error;
         if (progress() !== achieved) until = Date.now() + this.#patience;
         achieved = progress();
         notify?.(error instanceof KeysMissing ? NONE_YET : 'the keys have expired: waiting for renewed ones');

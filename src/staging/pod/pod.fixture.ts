@@ -165,4 +165,4 @@ export function passMicroseconds(microseconds: number): void {
   while (process.hrtime.bigint() < then);
 }
 
-export const storeFields = (access: S3Access) => ({ stores: new Map([[STORE, access]]) });
+export const toPodStores = (access: S3Access) => ({ stores: new Map([[STORE, access]]) });

@@ -8,7 +8,7 @@ import { Secret } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { embeddedStore, s3Access } from '../transfers/embedded-store.fixture.ts';
 import { ORDER_FILES } from './layout.ts';
-import { PodUnderTest, STORE, storeFields } from './pod.fixture.ts';
+import { PodUnderTest, STORE, toPodStores } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 import { gatedStore } from './store-gate.fixture.ts';
 
@@ -25,7 +25,7 @@ test('stage-in: an object becomes the input, readable and writable for every use
   const { store, access } = await embeddedStore(t);
   const bytes = Buffer.alloc(300_000, 'x');
   await store.putObject({ bucket: 'inputs', key: 'dir/a.png' }, bytes);
-  const pod = new PodUnderTest(t, { input: fromInputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { input: fromInputs }, toPodStores(access));
   assert.deepEqual(await pod.stageIn(), { code: 0, result: undefined });
   assert.deepEqual(inputOf(pod, 'a.png'), bytes);
   const { input, output, marks, said, own } = pod.parts;
@@ -64,7 +64,7 @@ const failures: readonly { name: string; message: RegExp; pod: (t: TestContext) 
   {
     name: 'an object that does not exist',
     message: /^the input could not be fetched: the input "dir\/a.png" .*: the object does not exist$/,
-    pod: async (t) => new PodUnderTest(t, { input: fromInputs }, storeFields((await embeddedStore(t)).access)),
+    pod: async (t) => new PodUnderTest(t, { input: fromInputs }, toPodStores((await embeddedStore(t)).access)),
   },
   {
     name: 'a store without keys',
@@ -74,7 +74,7 @@ const failures: readonly { name: string; message: RegExp; pod: (t: TestContext) 
   {
     name: 'a store that does not exist',
     message: /nothing listens there/,
-    pod: async (t) => new PodUnderTest(t, { input: fromInputs }, storeFields(s3Access(9))),
+    pod: async (t) => new PodUnderTest(t, { input: fromInputs }, toPodStores(s3Access(9))),
   },
   {
     name: 'a URL without content',
@@ -117,18 +117,18 @@ test('stage-in: invalid orders are reported without quoting keys', async (t) => 
 test('stage-in: it waits for renewed keys if they have expired', async (t) => {
   const gate = await gatedStore(t);
   await gate.store.putObject({ bucket: 'inputs', key: 'dir/a.png' }, Buffer.from('x'));
-  const old = storeFields({ ...gate.access, accessKey: new Secret('a-key-that-nobody-knows') });
+  const old = toPodStores({ ...gate.access, accessKey: new Secret('a-key-that-nobody-knows') });
   const pod = new PodUnderTest(t, { input: fromInputs }, old);
   const staging = stageIn(pod.layout);
   await eventually(() => assert.equal(gate.asked.length, 1));
-  pod.give(storeFields(gate.access));
+  pod.give(toPodStores(gate.access));
   assert.equal(await staging, 0);
   assert.equal(inputOf(pod, 'a.png').toString(), 'x');
 });
 
 test('stage-in: it waits for renewed keys no longer than the orders allow', async (t) => {
   const { access } = await embeddedStore(t);
-  const old = storeFields({ ...access, accessKey: new Secret('a-key-that-nobody-knows') });
+  const old = toPodStores({ ...access, accessKey: new Secret('a-key-that-nobody-knows') });
   const pod = new PodUnderTest(t, { input: fromInputs, keyPatience: 20 }, old);
   assert.equal(await stageIn(pod.layout), 1);
   assert.match(pod.result()?.message ?? '', /the store does not know the access key/);

@@ -9,7 +9,7 @@ import { Secret } from '../../lib/secret.ts';
 import { readManifest } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { embeddedStore } from '../transfers/embedded-store.fixture.ts';
-import { end, endGroup, PodUnderTest, STORE, storeFields, TO_OUTPUTS } from './pod.fixture.ts';
+import { end, endGroup, PodUnderTest, STORE, TO_OUTPUTS, toPodStores } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 import { type GatedStore, gatedStore } from './store-gate.fixture.ts';
 
@@ -26,7 +26,7 @@ const notedIn = (pod: PodUnderTest) => readFileSync(pod.parts.uploaded, 'utf8').
 
 test('stage-out: the output is uploaded, and the result reports it', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, toPodStores(access));
   // File times come from a kernel clock with a resolution of up to ten milliseconds.
   const before = Date.now() - 10;
   const { code, result } = await pod.run(`${X}; mkdir "$TMP_OUTPUT_DIR/sub"; echo y >"$TMP_OUTPUT_DIR/sub/y"`);
@@ -41,7 +41,7 @@ test('stage-out: the output is uploaded, and the result reports it', async (t) =
 
 test('stage-out: the manifest of a script without output is empty', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, toPodStores(access));
   const { result } = await pod.run('exit 0');
   assert.equal(result?.outcome, 'succeeded');
   assert.deepEqual(readManifest(await contentOf(store, manifest.key)), []);
@@ -49,7 +49,7 @@ test('stage-out: the manifest of a script without output is empty', async (t) =>
 
 test('stage-out: nothing is uploaded for a failed script', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest, answer: true }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs, manifest, answer: true }, toPodStores(access));
   const { code, result } = await pod.run(`${X}; exit 3`);
   assert.equal(code, 3);
   assert.deepEqual([result?.outcome, result?.reason, result?.exitCode], ['failed', 'ScriptFailed', 3]);
@@ -59,7 +59,7 @@ test('stage-out: nothing is uploaded for a failed script', async (t) => {
 
 test('stage-out: nothing is uploaded if the container was killed without an exit code', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   const script = pod.wrapped(`${X}; echo >"$MARKS/begun"; while :; do sleep 0.05; done`);
@@ -74,7 +74,7 @@ test('stage-out: nothing is uploaded if the container was killed without an exit
 
 test('stage-out: nothing is uploaded for a stopped script, whatever its exit code', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   const script = pod.wrapped(`trap 'exit 0' TERM; ${X}; echo >"$MARKS/begun"; while :; do sleep 0.05; done`);
@@ -98,7 +98,7 @@ test('stage-out: a pod that ends before its script started reports it', async (t
 
 test('stage-out: killed during an upload and restarted, it uploads the rest and nothing twice', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, toPodStores(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<number | undefined>();
   gate.judge = (name) => (name.endsWith('/b') ? held.promise : undefined);
@@ -129,7 +129,7 @@ test('stage-out: killed during an upload and restarted, it uploads the rest and 
 
 test('stage-out: it ends with the container of the script, not before', async (t) => {
   const { access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   writeFileSync(pod.parts.exit, '0\n');
@@ -150,7 +150,7 @@ test('wrapper: the container of a successful script writes the marker that it en
 
 test('stage-out: killed after its end and restarted, it reports the same result and does nothing', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(gate.access));
   await stageIn(pod.layout);
   const first = pod.stageOut();
   await pod.wrapped(X).ended;
@@ -174,7 +174,7 @@ const WRITE_ALLOWED = JSON.stringify({
 /** Keys that can write the outputs of a job. */
 async function issued({ store, access }: GatedStore) {
   const { id, accessKey, ...keys } = await store.issueKeys({ parent: 'job', policy: WRITE_ALLOWED, ttl: 600_000 });
-  return { id, accessKey, stores: storeFields({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
+  return { id, accessKey, stores: toPodStores({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
 }
 
 test('stage-out: it waits for renewed keys during an upload, and does not repeat uploaded files', async (t) => {
@@ -237,7 +237,7 @@ test('stage-out: it waits for keys that do not exist yet, and nothing is lost', 
   const script = pod.wrapped(X);
   await eventually(() => assert.match(beside.printed(), /there are no keys yet: waiting for them/));
   assert.equal(script.child.exitCode, null);
-  pod.give(storeFields(access));
+  pod.give(toPodStores(access));
   assert.equal(await script.ended, 0);
   await beside.ended;
   assert.equal(pod.result()?.outcome, 'succeeded');
@@ -246,7 +246,7 @@ test('stage-out: it waits for keys that do not exist yet, and nothing is lost', 
 
 test('retry: an unreachable store is retried until the patience of the orders ends', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, patience: 60_000 }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs, patience: 60_000 }, toPodStores(gate.access));
   let refused = 0;
   gate.judge = () => (refused++ < 1 ? 404 : undefined);
   const { result, printed } = await pod.run(X);
@@ -257,7 +257,7 @@ test('retry: an unreachable store is retried until the patience of the orders en
 
 test('retry: without patience the first failure is final, and its message names the file', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(gate.access));
   gate.judge = () => 404;
   const { code, result } = await pod.run(X);
   assert.equal(code, 0);
@@ -267,7 +267,7 @@ test('retry: without patience the first failure is final, and its message names 
 
 test('retry: a stopped attempt is not retried', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, patience: 3_600_000 }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs, patience: 3_600_000 }, toPodStores(gate.access));
   gate.judge = () => 404;
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -281,7 +281,7 @@ test('retry: a stopped attempt is not retried', async (t) => {
 
 test('stage-out: a signal during an upload stops it, and the result reports it', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, toPodStores(gate.access));
   gate.judge = () => new Promise(() => undefined);
   await stageIn(pod.layout);
   const beside = pod.stageOut();

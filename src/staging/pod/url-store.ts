@@ -9,7 +9,7 @@ import {
   toTransferError,
 } from '../transfers/remote-store.ts';
 
-/** Reads what a presigned URL gives. Every failure is a {@link TransferError}. */
+/** Downloads from a presigned URL. Every failure is a {@link TransferError}. */
 export async function readUrl(url: Secret, client: HttpClient, signal: AbortSignal): Promise<RemoteObject> {
   const address = readUrlAddress(url);
   const answer = await send(address, client, { method: 'GET', signal });
@@ -18,19 +18,19 @@ export async function readUrl(url: Secret, client: HttpClient, signal: AbortSign
   return { body: answer.body, bytes: length === undefined ? undefined : Number(length), host: address.hostname };
 }
 
-/** Writes a file to where a presigned URL leads. Every failure is a {@link TransferError}. */
+/** Uploads a file to a presigned URL. Every failure is a {@link TransferError}. */
 export async function writeUrl(url: Secret, file: OutputFile, client: HttpClient, signal: AbortSignal): Promise<void> {
   const answer = await send(readUrlAddress(url), client, { method: 'PUT', file, signal });
   if (answer.status < 200 || answer.status > 299) throw refusal(answer);
   answer.body.on('error', () => {}).resume();
 }
 
-/** An address that is none is not shown: it may be half a key. */
+/** An invalid URL is not shown in the error: it may contain part of a key. */
 function readUrlAddress(url: Secret): URL {
   try {
     return readAddress(url.reveal());
   } catch {
-    throw new TransferError('the address that was given for it is none', { retryable: false });
+    throw new TransferError('its presigned URL is invalid', { retryable: false });
   }
 }
 
@@ -49,12 +49,12 @@ function send(address: URL, client: HttpClient, { method, file, signal }: Call):
 function refusal({ status, body }: HttpAnswer): TransferError {
   body.on('error', () => {}).resume();
   if (status === 400 || status === 401 || status === 403)
-    return new UrlRefused(`the store refused the address that was given for it (${status})`, { retryable: false });
+    return new UrlRejected(`the store rejected its presigned URL (${status})`, { retryable: false });
   const reason = status === 404 ? 'it does not exist' : `the store answered ${status}`;
   return new TransferError(reason, { retryable: status === 429 || status >= 500 });
 }
 
-/** What stores answer to keys that were good once. A key that is dropped when it expires is one that nobody knows. */
+/** Error codes of stores for expired keys. Some stores remove expired keys, so an unknown key may be an expired one. */
 const EXPIRED = new Set([
   'ExpiredToken',
   'ExpiredTokenException',
@@ -64,10 +64,10 @@ const EXPIRED = new Set([
   'TokenRefreshRequired',
 ]);
 
-/** A presigned URL was not taken: most likely its time is over. */
-class UrlRefused extends TransferError {}
+/** The store rejected a presigned URL: most likely it has expired. */
+class UrlRejected extends TransferError {}
 
-/** A pod may begin before there are keys for what its script leaves. */
+/** A pod may start before there are keys for the outputs of its script. */
 export class KeysMissing extends Error {
   constructor() {
     super('there are no keys yet');
@@ -75,9 +75,9 @@ export class KeysMissing extends Error {
   }
 }
 
-/** Did the store refuse the keys, or are there none, so that others may do? */
-export function isRefusal(error: unknown): boolean {
+/** Whether the keys are missing or were rejected, so that renewed ones may help. */
+export function needsNewKeys(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause)
-    if (each instanceof UrlRefused || each instanceof KeysMissing || EXPIRED.has(each.name)) return true;
+    if (each instanceof UrlRejected || each instanceof KeysMissing || EXPIRED.has(each.name)) return true;
   return false;
 }

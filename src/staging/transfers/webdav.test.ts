@@ -71,7 +71,7 @@ const redirect = { status: 302, headers: { location: 'https://localhost:1/elsewh
 const reasons: { name: string; status: number; headers?: Record<string, string>; message: RegExp }[] = [
   { name: 'a missing file', status: 404, message: /from webdav\.dcache: it does not exist$/ },
   { name: 'missing rights', status: 403, message: /: access is denied$/ },
-  { name: 'a redirect, which is not followed', ...redirect, message: /a redirect, and those are not followed$/ },
+  { name: 'a redirect, which is not followed', ...redirect, message: /a redirect, which is not followed$/ },
 ];
 for (const { name, status, headers = {}, message } of reasons) {
   test(`WebDAV: the error describes ${name}`, async (t) => {

@@ -11,20 +11,20 @@ import {
 
 interface Call {
   readonly method: 'GET' | 'PUT' | 'MKCOL';
-  /** Without a slash in front. */
+  /** Without a leading slash. */
   readonly path: string;
   readonly file?: OutputFile;
   readonly signal?: AbortSignal;
 }
 
-/** A store that speaks WebDAV, over https with a name and a password. It keeps no marks: what is resumed is written again. */
+/** A WebDAV store, over HTTPS with a name and a password. It cannot store the attempt, so a resumed upload is repeated. */
 export function webdavStore(access: WebdavAccess, client: HttpClient): RemoteStore {
   const { hostname } = addressOf(access);
   const call = (each: Call) =>
     send(access, client, each).catch((error: unknown) => Promise.reject(toTransferError(error, hostname)));
   const collections = new Map<string, Promise<void>>();
 
-  /** Makes a collection and those above it. What cannot be made here is said by the upload, with a better reason. */
+  /** Creates a collection and its parents. Failures are ignored here: the upload then fails with a better reason. */
   const ensure = (path: string, signal: AbortSignal): Promise<void> => {
     const known = collections.get(path) ?? make(path, signal);
     collections.set(path, known);
@@ -87,15 +87,15 @@ const REASONS: Readonly<Record<number, string>> = {
   401: 'the name or the password is wrong',
   403: 'access is denied',
   404: 'it does not exist',
-  409: 'its folder does not exist and could not be made',
-  413: 'the file is larger than the store takes',
+  409: 'its folder does not exist and could not be created',
+  413: 'the file is larger than the store accepts',
   507: 'the store is full',
 };
 
 function refusal(status: number): TransferError {
   const redirected = status >= 300 && status <= 399;
   const message = redirected
-    ? 'the store answers with a redirect, and those are not followed'
+    ? 'the store answered with a redirect, which is not followed'
     : `the store answered ${status}`;
   return new TransferError(REASONS[status] ?? message, { retryable: [429, 500, 502, 503, 504].includes(status) });
 }
