@@ -66,7 +66,7 @@ async function aws(store: TestStore, ...args: string[]): Promise<string> {
   return stdout;
 }
 
-clientTest('boto3 puts, gets, lists, copies, uploads in parts, presigns both ways and deletes', async (store) => {
+clientTest('boto3: it puts, gets, lists, copies, uploads in parts, presigns and deletes', async (store) => {
   const out = await python(
     store,
     `
@@ -106,7 +106,7 @@ print('done')
   assert.equal(out, 'missing\ndone\n');
 });
 
-clientTest('boto3 gets keys for a while from STS', async (store) => {
+clientTest('boto3: it gets temporary keys from STS', async (store) => {
   const out = await python(
     store,
     `
