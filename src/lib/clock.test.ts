@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { HandClock } from './clock.fixture.ts';
 import { TimerQueue } from './clock.ts';
 
-test('everything comes at its time and in order, what was moved at its last time, and what was dropped never', () => {
+test('timer queue: entries are called in order at their last time, and dropped ones never', () => {
   const steps = fc.array(
     fc.record({
       name: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
@@ -44,7 +44,7 @@ test('everything comes at its time and in order, what was moved at its last time
   );
 });
 
-test('one timer is enough for all, and none is left when it is closed', () => {
+test('timer queue: uses one timer for all entries, and none after it is closed', () => {
   const clock = new HandClock(0);
   const calls: string[] = [];
   const agenda = new TimerQueue<string>(clock, (item) => calls.push(item));

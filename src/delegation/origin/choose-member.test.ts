@@ -55,59 +55,73 @@ interface Case {
 }
 
 const cases: Case[] = [
-  { name: 'members come in their order', order: ['b', 'c', 'd'] },
-  { name: 'this cluster is no candidate while the job is in line here', mode: 'overflow', order: ['b', 'c', 'd'] },
-  { name: 'with `any` this cluster is the first among equals', mode: 'any', order: [SELF, 'b', 'c', 'd'] },
-  { name: 'not when jobs wait here already', mode: 'any', waiting: 1, order: ['b', 'c', 'd'] },
-  { name: 'nor when there is no room', mode: 'any', free: { [SELF]: 100 }, order: ['b', 'c', 'd'] },
+  { name: 'choose: members are ranked in their order', order: ['b', 'c', 'd'] },
   {
-    name: 'nor when what was just decided for it needs that room',
+    name: 'choose: the origin is no candidate while the job is in its queue',
+    mode: 'overflow',
+    order: ['b', 'c', 'd'],
+  },
+  { name: 'choose: with `any` the origin is first among equals', mode: 'any', order: [SELF, 'b', 'c', 'd'] },
+  {
+    name: 'choose: the origin is excluded while jobs wait in its queue',
+    mode: 'any',
+    waiting: 1,
+    order: ['b', 'c', 'd'],
+  },
+  {
+    name: 'choose: the origin is excluded without free capacity',
+    mode: 'any',
+    free: { [SELF]: 100 },
+    order: ['b', 'c', 'd'],
+  },
+  {
+    name: 'choose: the origin is excluded if jobs that enter its queue need the capacity',
     mode: 'any',
     enteringQueue: 3950,
     order: ['b', 'c', 'd'],
   },
   {
-    name: '`self` says where it stands',
+    name: "choose: `self` sets the origin's priority",
     mode: 'any',
     federation: { self: { priority: 1 } },
     order: ['b', 'c', 'd', SELF],
   },
-  { name: 'who refused is not asked again', refusals: { b: 'no room' }, order: ['c', 'd'] },
-  { name: 'who is not fit is not asked', unfit: { c: 'it is leaving' }, order: ['b', 'd'] },
-  { name: 'who has no room is not asked', free: { b: 100 }, order: ['c', 'd'] },
-  { name: 'room: a member that just had none is not asked', full: ['b'], order: ['c', 'd'] },
+  { name: 'choose: a member that rejected the job is excluded', refusals: { b: 'no room' }, order: ['c', 'd'] },
+  { name: 'choose: an ineligible member is excluded', unfit: { c: 'it is leaving' }, order: ['b', 'd'] },
+  { name: 'choose: a member without free capacity is excluded', free: { b: 100 }, order: ['c', 'd'] },
+  { name: 'choose: a member that just rejected this demand is excluded', full: ['b'], order: ['c', 'd'] },
   {
-    name: 'room: a member that just had none is asked for a job that has to wait there',
+    name: 'choose: a member that just rejected this demand is asked for a pinned job',
     full: ['c'],
     openedBy: 'c',
     mode: 'any',
     order: ['c'],
   },
-  { name: 'who lost it is asked last', last: 'b', order: ['c', 'd', 'b'] },
-  { name: 'in a star only where it entered', openedBy: 'c', mode: 'any', order: ['c'] },
+  { name: 'choose: a member that lost the job is last', last: 'b', order: ['c', 'd', 'b'] },
+  { name: 'choose: in a star only the member where the job entered', openedBy: 'c', mode: 'any', order: ['c'] },
   {
-    name: 'also when there is no room: it waits there',
+    name: 'choose: in a star also if that member has no free capacity, because the job waits there',
     openedBy: 'c',
     mode: 'any',
     free: { c: 0 },
     order: ['c'],
   },
   {
-    name: 'in a mesh first where it entered, then here, then by the policy',
+    name: 'choose: in a mesh first the member where it entered, then the origin, then by the policy',
     federation: { topology: 'mesh', self: { priority: 9 } },
     openedBy: 'c',
     mode: 'any',
     order: ['c', SELF, 'b', 'd'],
   },
   {
-    name: 'in a mesh that delegates always, first where it entered, then by the policy',
+    name: 'choose: in a mesh with `always`, first the member where it entered, then by the policy',
     federation: { topology: 'mesh', delegate_when: 'always', self: { priority: 9 } },
     openedBy: 'c',
     mode: 'any',
     order: ['c', 'b', 'd', SELF],
   },
   {
-    name: 'in a mesh not where it entered when there is no room',
+    name: 'choose: in a mesh not the member where it entered if that has no free capacity',
     federation: { topology: 'mesh' },
     openedBy: 'c',
     mode: 'any',
@@ -115,14 +129,14 @@ const cases: Case[] = [
     order: [SELF, 'b', 'd'],
   },
   {
-    name: 'one that has just come may be let in here at any moment',
+    name: 'choose: the origin is a candidate for a job that was suspended only a moment ago',
     mode: 'any',
     free: { [SELF]: 8000 },
     held: { for: 100 },
     order: [SELF, 'b', 'c', 'd'],
   },
   {
-    name: 'one that this cluster has not let in for a while goes elsewhere, whatever room there is here',
+    name: 'choose: a job that stays suspended here is offered to members, even if the origin has free capacity',
     mode: 'any',
     free: { [SELF]: 8000 },
     held: { for: 5_000 },
@@ -173,7 +187,7 @@ for (const each of cases) {
   });
 }
 
-test('who has the same reason is named once, and long lists are cut', () => {
+test('choose: members with the same refusal are listed together, and long lists are cut', () => {
   const refused = (member: string, refusal: string) => ({
     candidate: {
       member,

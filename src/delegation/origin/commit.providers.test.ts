@@ -46,7 +46,7 @@ async function several(t: TestContext, secretKey = MANAGER.secret) {
   return { ...made, far, dav };
 }
 
-test('files go to other providers too, with the keys of the origin, by the same rules', async (t) => {
+test('commit: files are written to other providers too, with the keys of the origin and by the same rules', async (t) => {
   const { store, far, dav, stage, commit, deps } = await several(t);
   const manifest = await stage({ 'sub/ä.txt': 'A', b: 'B' });
   assert.deepEqual(await commit(manifest), { outcome: 'committed', objects: 5, notes: [] });
@@ -59,14 +59,14 @@ test('files go to other providers too, with the keys of the origin, by the same 
   assert.deepEqual(readdirSync(deps.directory), [], 'nothing stays on the way');
 });
 
-test('done again, nothing is written to a store that knows what it has', async (t) => {
+test('commit: a repeated commit writes nothing to a store that can keep the mark', async (t) => {
   const { store, far, stage, commit } = await several(t);
   const manifest = await stage({ 'a.txt': 'A', b: 'B' });
   for (let time = 0; time < 3; time++) assert.equal((await commit(manifest)).outcome, 'committed');
   assert.deepEqual([store.events().length, far.events().length], [2, 2]);
 });
 
-test('a provider that refuses fails the job before anybody is woken, and the sentence says why', async (t) => {
+test('commit: a provider that rejects a file fails the job before events of our own store trigger other jobs, and the message says why', async (t) => {
   const { store, stage, commit, deps } = await several(t, new Secret('wrong'));
   const result = await commit(await stage({ b: 'B' }));
   assert.deepEqual(result, {
@@ -81,7 +81,7 @@ for (const [what, spoil, message] of [
   ['was changed', 'put', /the output "b" was changed after/],
   ['is gone', 'delete', /the output "b" is not there/],
 ] as const) {
-  test(`a staged file that ${what} goes nowhere`, async (t) => {
+  test(`commit: a staged file that ${what} is not written anywhere`, async (t) => {
     const { far, store, stage, commit, record, deps } = await several(t);
     const manifest = await stage({ b: 'B' });
     const at = { bucket: 'oscar-staging', key: `${stagingArea(record, 3, deps.objects).files}b` };
@@ -98,7 +98,7 @@ for (const [what, code] of [
   ['nobody moves files at the moment', 'staging-unavailable'],
   ['our own store does not answer', 'input-failed'],
 ] as const) {
-  test(`it may go better another time: ${what}`, async (t) => {
+  test(`commit: throws so that it is retried: ${what}`, async (t) => {
     const { far, store, stage, commit, deps } = await several(t);
     const manifest = await stage({ b: 'B' });
     const fetch = () => Promise.reject(new StagingError(code, 'not now'));
@@ -108,14 +108,14 @@ for (const [what, code] of [
   });
 }
 
-test('a provider that the definition does not have is said to have no keys', async (t) => {
+test('commit: the message says that a provider that is not in the definition has no keys', async (t) => {
   const made = await scene(t, [{ storage_provider: 'minio.nowhere', path: 'xyz/y' }]);
   const result = await made.commit(await made.stage({ b: 'B' }));
   assert.ok(result.outcome === 'failed');
   assert.match(result.message, /minio\.nowhere.*there are no keys for this store/);
 });
 
-test('the keys by which staging was read are ended, and no directory is made where none is needed', async (t) => {
+test('commit: the keys that read staging are revoked, and no directory is created if none is needed', async (t) => {
   const { deps, stage, commit } = await several(t);
   const issued: string[] = [];
   const ended: string[] = [];

@@ -9,7 +9,7 @@ const MARK = 'svc-job-1/3';
 const output = (path: string, more: object = {}) => ({ storage_provider: 'minio', path, ...more });
 const key = (name: string) => `svc/svc-job-1/3/files/${name}`;
 
-test('what another cluster has staged comes to its place: marked, one event each, in the name of the principal', async (t) => {
+test('commit: staged files are written to the output with the mark, one event each, in the name of the principal', async (t) => {
   const { store, stage, commit } = await scene(t, [output('out/results')]);
   await store.bucket('out');
   const manifest = await stage({ 'a.txt': 'A', 'sub/ä *?.txt': 'B', 'manifest.json': 'C', empty: '' });
@@ -27,7 +27,7 @@ test('what another cluster has staged comes to its place: marked, one event each
   );
 });
 
-test('every file goes to every output that lets it through, as for a job that runs here', async (t) => {
+test('commit: every file is written to every output whose filters it passes, as for a local job', async (t) => {
   const { store, stage, commit } = await scene(t, [
     output('out/all'),
     output('out/texts', { suffix: ['.txt'] }),
@@ -47,7 +47,7 @@ test('every file goes to every output that lets it through, as for a job that ru
   assert.deepEqual(Object.keys(await store.content('other')), ['r/a.txt', 'r/b.md']);
 });
 
-test('with isolation the results go to the bucket that the file came from', async (t) => {
+test('commit: with isolation, results go to the bucket of the input file', async (t) => {
   const definition = {
     isolation_level: 'USER',
     visibility: 'restricted',
@@ -64,7 +64,7 @@ test('with isolation the results go to the bucket that the file came from', asyn
   assert.deepEqual([await store.content(own), await store.content('svc-in')], [{ 'out/a': `x by ${MARK}` }, {}]);
 });
 
-test('a job that made nothing is committed, and so is one whose service keeps nothing', async (t) => {
+test('commit: a job without results is committed, and so is one whose service has no outputs', async (t) => {
   const { stage, commit, service } = await scene(t, [output('out/r')]);
   assert.deepEqual(await commit(await stage({})), { outcome: 'committed', objects: 0, notes: [] });
   const definition = { ...service.definition, output: [] };
@@ -73,7 +73,7 @@ test('a job that made nothing is committed, and so is one whose service keeps no
   assert.deepEqual(result, { outcome: 'committed', objects: 0, notes: [] });
 });
 
-test('a file whose key would be too long is left out, and that is noted', async (t) => {
+test('commit: a file whose key would be too long is left out, with a note', async (t) => {
   const folder = 'x'.repeat(500);
   const { store, stage, commit } = await scene(t, [output(`out/${folder}`)]);
   await store.bucket('out');
@@ -85,7 +85,7 @@ test('a file whose key would be too long is left out, and that is noted', async 
   assert.match(result.outcome === 'committed' ? (result.notes[0] ?? '') : '', /would be longer than 1024 bytes/);
 });
 
-test('only the epoch that was reported counts, and only what its manifest names', async (t) => {
+test('commit: only files in the manifest of the reported epoch are committed', async (t) => {
   const { store, stage, commit } = await scene(t, [output('out/r')]);
   await store.bucket('out');
   await stage({ a: 'of an older attempt', b: 'too' }, 2);
@@ -95,7 +95,7 @@ test('only the epoch that was reported counts, and only what its manifest names'
   assert.deepEqual(await store.content('out'), { 'r/a': `x by ${MARK}` });
 });
 
-test('what somebody had put in the place is replaced, as by a job that runs here', async (t) => {
+test('commit: an existing object is replaced, as by a local job', async (t) => {
   const { store, stage, commit } = await scene(t, [output('out/r')]);
   await store.bucket('out');
   await store.server.putObject({ bucket: 'out', key: 'r/a' }, Buffer.from('old'));
@@ -103,7 +103,7 @@ test('what somebody had put in the place is replaced, as by a job that runs here
   assert.deepEqual(await store.content('out'), { 'r/a': `new by ${MARK}` });
 });
 
-test('what staging holds of a job goes, of all its attempts, and of no other job', async (t) => {
+test('staging: the files of all attempts of a job are removed, and those of no other job', async (t) => {
   const { store, stage, deps, record } = await scene(t, [output('out/r')]);
   await stage({ a: 'x' }, 2);
   await stage({ a: 'x', b: 'y' });
@@ -130,7 +130,7 @@ async function putManifest({ store, record, deps }: Scene, bytes: Uint8Array): P
 
 const FAULTS: readonly Fault[] = [
   {
-    name: 'a manifest that is not there',
+    name: 'the manifest is missing',
     spoil: async ({ deps, record }) => {
       await sweepStaging(record, deps.objects);
       return undefined;
@@ -138,7 +138,7 @@ const FAULTS: readonly Fault[] = [
     message: /list of the outputs .* cannot be used: it is not there/,
   },
   {
-    name: 'a manifest that is another one',
+    name: 'the manifest has another digest',
     spoil: async (made) => {
       await putManifest(made, writeManifest([]));
       return undefined;
@@ -146,7 +146,7 @@ const FAULTS: readonly Fault[] = [
     message: /it is not the one that was reported/,
   },
   {
-    name: 'a manifest that leads elsewhere',
+    name: 'the manifest names a path outside of staging',
     spoil: (made) => {
       const files = [{ name: '../../../out/secret', size: 1, etag: 'x' }];
       return putManifest(made, writeManifest(files));
@@ -154,12 +154,12 @@ const FAULTS: readonly Fault[] = [
     message: /"..\/..\/..\/out\/secret", which is no relative path/,
   },
   {
-    name: 'a manifest that is larger than anybody reads',
+    name: 'the manifest is too large',
     spoil: (made) => putManifest(made, Buffer.alloc(33 * 1024 * 1024, ' ')),
     message: /has 34603008 bytes: at most 33554432 are read/,
   },
   {
-    name: 'a file that was changed after the report',
+    name: 'a file was changed after the report',
     spoil: async ({ store }) => {
       await store.server.putObject({ bucket: 'oscar-staging', key: key('b') }, Buffer.from('changed'));
       return undefined;
@@ -167,7 +167,7 @@ const FAULTS: readonly Fault[] = [
     message: /the output "b" was changed after/,
   },
   {
-    name: 'a file that was reported and is not there',
+    name: 'a reported file is missing',
     spoil: async ({ store }) => {
       await store.server.deleteObject({ bucket: 'oscar-staging', key: key('b') });
       return undefined;
@@ -175,7 +175,7 @@ const FAULTS: readonly Fault[] = [
     message: /the output "b" is not there/,
   },
   {
-    name: 'a bucket that is gone',
+    name: 'the bucket was removed',
     spoil: async ({ store }) => {
       await store.server.deleteBucket('out', { withContent: true });
       return undefined;
@@ -183,7 +183,7 @@ const FAULTS: readonly Fault[] = [
     message: /the bucket "out" does not exist/,
   },
   {
-    name: 'a bucket that has become somebody else’s',
+    name: 'the bucket now belongs to another user',
     spoil: async ({ store }) => {
       await store.server.deleteBucket('out', { withContent: true });
       await store.bucket('out', 'mallory');
@@ -192,7 +192,7 @@ const FAULTS: readonly Fault[] = [
     message: /neither the owner of the service nor "bob-000002" may write to the bucket "out"/,
   },
   {
-    name: 'a bucket that is full',
+    name: 'the bucket is full',
     spoil: async ({ store }) => {
       await store.server.updateBucket('out', { quota: 1 });
       return undefined;
@@ -201,7 +201,7 @@ const FAULTS: readonly Fault[] = [
   },
 ];
 for (const { name, spoil, message } of FAULTS) {
-  test(`the job has failed with a sentence: ${name}`, async (t) => {
+  test(`commit: fails with a message: ${name}`, async (t) => {
     const made = await scene(t, [output('out/r')]);
     await made.store.bucket('out');
     const manifest = await made.stage({ a: 'x', b: 'y' });
@@ -219,7 +219,7 @@ for (const [who, owner, more] of [
   ['one that is shared with the owner', 'carol', { visibility: 'restricted', allowedUsers: ['alice-0001'] }],
   ['one that was made for the service', 'carol', { madeBy: '6f1c2a4e-0000-4000-8000-000000000001' }],
 ] as const) {
-  test(`a bucket that may be written to: ${who}`, async (t) => {
+  test(`commit: may write to ${who} bucket`, async (t) => {
     const { store, stage, commit } = await scene(t, [output('out/r')]);
     await store.server.createBucket({ name: 'out', owner, ...more });
     assert.equal((await commit(await stage({ a: 'x' }))).outcome, 'committed');

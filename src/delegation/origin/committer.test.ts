@@ -7,7 +7,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
 import { Committer, type CommitterDeps } from './committer.ts';
 
-test('a commit that fails is tried again, also if its next try comes due while that is still being written down', async () => {
+test('committer: a failed commit is retried, even if the retry comes due while the failure is being recorded', async () => {
   const clock = new HandClock();
   const record: JobRecord = {
     ...sampleJob('1'),

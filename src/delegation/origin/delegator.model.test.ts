@@ -200,7 +200,7 @@ async function assertFree({ manager, record }: Scene): Promise<void> {
   });
 }
 
-test('whatever members do and whoever dies: each job ends, one epoch is committed, and old ones have no say', async () => {
+test('delegate (model): whatever members do and whichever manager stops, each job ends, one epoch is committed, and older epochs are fenced', async () => {
   const all = fc.array(step, { minLength: 10, maxLength: 60, size: 'max' });
   const federations = fc.record({
     topology: fc.constantFrom('star', 'mesh'),

@@ -14,7 +14,7 @@ async function taken(scene: Scene, id = 'b'): Promise<JobKey> {
   return key;
 }
 
-test('a job that was being offered is offered under a new epoch by the next manager', async () => {
+test('restart: the next manager offers a job that was being offered again, with a new epoch', async () => {
   await using scene = await openScene();
   scene.fill();
   const target = scene.target('b');
@@ -33,7 +33,7 @@ test('a job that was being offered is offered under a new epoch by the next mana
   assert.deepEqual([record.epoch, record.placement?.member], [2, idOf('b')]);
 });
 
-test('a job that a member may have is offered again as it was, and one that it has is left there', async () => {
+test('restart: a job that a member may have is offered again with the same epoch, and one that it has stays there', async () => {
   await using scene = await openScene();
   scene.target('b').plays = ['take-unheard', 'take'];
   const key = await taken(scene);
@@ -52,7 +52,7 @@ test('a job that a member may have is offered again as it was, and one that it h
   assert.equal(await scene.manager.current.delegator.outstanding(scene.record.service.uid, idOf('b')), 1);
 });
 
-test('results that were being written are written by the next manager', async () => {
+test('restart: the next manager continues a commit', async () => {
   let go: (() => void) | undefined;
   const stuck = new Promise<never>((_, reject) => {
     go = () => reject(new Error('killed'));
@@ -78,7 +78,7 @@ test('results that were being written are written by the next manager', async ()
   go?.();
 });
 
-test('a member that falls silent loses the job to the others, and is asked last', async () => {
+test('lease: a job of a silent member is offered to the other members first', async () => {
   await using scene = await openScene();
   const key = await taken(scene);
   scene.target('c').plays = [{ refuse: 'no-room' }];
@@ -99,7 +99,7 @@ test('a member that falls silent loses the job to the others, and is asked last'
   await assert.rejects(scene.target('b').says({ state: 'running' }, { job: key, epoch: 1 }), { code: 'fenced' });
 });
 
-test('a member that speaks keeps the job for as long as it takes', async () => {
+test('lease: a member that reports keeps the job as long as it needs', async () => {
   await using scene = await openScene();
   const key = await taken(scene);
   for (let minute = 0; minute < 10; minute++) {
@@ -109,7 +109,7 @@ test('a member that speaks keeps the job for as long as it takes', async () => {
   assert.deepEqual([(await scene.job(key)).state, (await scene.job(key)).epoch], ['delegated', 1]);
 });
 
-test('a job that was given back by its lease may run here, where there is room by now', async () => {
+test('lease: after its lease expired, a job may run at the origin if there is free capacity', async () => {
   await using scene = await openScene();
   const key = await taken(scene);
   scene.empty();

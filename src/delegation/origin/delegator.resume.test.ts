@@ -76,7 +76,7 @@ async function withFarStore(t: TestContext): Promise<Scene & { far: TestStore }>
 }
 
 for (const when of ['before', 'after'] as const) {
-  test(`whoever dies ${when} any step is followed by one who ends it, and nothing is written twice`, async (t) => {
+  test(`commit: after a crash ${when} any step, the next manager completes it and writes nothing twice`, async (t) => {
     const { store, far, stage, commit, deps, record } = await withFarStore(t);
     const buckets = [
       { name: 'out', of: store },
@@ -111,7 +111,7 @@ for (const when of ['before', 'after'] as const) {
   });
 }
 
-test('whatever was placed before, and whatever became of it: one write and one event each', async (t) => {
+test('commit: whatever an earlier try has written, each file has one write and one event', async (t) => {
   const { store, deps, stage, commit, record } = await scene(t, [
     { storage_provider: 'minio', path: 'out/one' },
     { storage_provider: 'minio', path: 'out/two' },
@@ -156,7 +156,7 @@ test('whatever was placed before, and whatever became of it: one write and one e
   );
 });
 
-test('two who commit at once write everything once', async (t) => {
+test('commit: two concurrent commits write everything once', async (t) => {
   const { store, stage, commit } = await scene(t, [{ storage_provider: 'minio', path: 'out/r' }]);
   await store.bucket('out');
   const names = Array.from({ length: 150 }, (_, n) => `${n}`.padStart(3, '0'));
@@ -172,7 +172,7 @@ test('two who commit at once write everything once', async (t) => {
   );
 });
 
-test('after a store that fails for a moment the rest is not begun, and another try ends it', async (t) => {
+test('commit: after a temporary failure no further file is started, and the next try completes it', async (t) => {
   const { store, deps, stage, commit } = await scene(t, [{ storage_provider: 'minio', path: 'out/r' }]);
   await store.bucket('out');
   const files = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`${n}`, 'x']));

@@ -4,7 +4,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import { idOf, openScene } from './origin.fixture.ts';
 import { failure } from './scripted-target.fixture.ts';
 
-test('a job that fits here runs here, and nobody is asked', async () => {
+test('delegate: a job that fits at the origin runs there, and no member is asked', async () => {
   await using scene = await openScene();
   const key = await scene.submit();
   await scene.until(key, ({ state }) => state === 'running');
@@ -14,7 +14,7 @@ test('a job that fits here runs here, and nobody is asked', async () => {
   );
 });
 
-test('a job that does not fit is offered to the first member, runs there, and its results come home', async () => {
+test('delegate: a job that does not fit is offered to the first member, runs there, and its results are committed', async () => {
   await using scene = await openScene();
   scene.fill();
   const key = await scene.submit();
@@ -57,7 +57,7 @@ test('a job that does not fit is offered to the first member, runs there, and it
   assert.deepEqual(scene.problems, []);
 });
 
-test('a script that failed there has failed here, with its exit code and where it was', async () => {
+test('delegate: a failed script fails the job, with its exit code and place', async () => {
   await using scene = await openScene();
   scene.fill();
   const key = await scene.submit();
@@ -67,7 +67,7 @@ test('a script that failed there has failed here, with its exit code and where i
   assert.deepEqual([last.exitCode, last.message, last.timeline.at(-1)?.place], [3, 'exit code 3', 'b']);
 });
 
-test('where arriving jobs are not offered, one that has waited is', async () => {
+test('delegate: without offers on arrival, a job is offered after it has waited', async () => {
   await using scene = await openScene({ deps: { offerJobs: { onArrival: false, whileWaiting: true } } });
   scene.fill();
   const key = await scene.submit();
@@ -75,7 +75,7 @@ test('where arriving jobs are not offered, one that has waited is', async () => 
   await scene.passing(async () => assert.equal((await scene.job(key)).state, 'delegated'), 2_000);
 });
 
-test('where arriving jobs are not offered, the definition says how long one waits', async () => {
+test('delegate: without offers on arrival, the definition sets how long a job waits', async () => {
   const deps = { offerJobs: { onArrival: false, whileWaiting: true }, reofferAfter: 3_600_000 };
   await using scene = await openScene({ deps, federation: { rescheduler_threshold: 5 } });
   scene.fill();
@@ -90,7 +90,7 @@ test('where arriving jobs are not offered, the definition says how long one wait
   assert.ok(offered >= begun + 5_000 && offered < begun + 3_600_000, `after ${offered - begun} ms`);
 });
 
-test('where waiting jobs are not offered, nobody is asked a second time', async () => {
+test('delegate: without repeated offers, no member is asked a second time', async () => {
   await using scene = await openScene({ deps: { offerJobs: { onArrival: true, whileWaiting: false } } });
   scene.fill();
   for (const target of scene.targets.values()) target.plays = [{ refuse: 'no-room' }];

@@ -39,7 +39,7 @@ async function watching(scene: Scene, keys: JobKey[], more: Partial<OriginDeps> 
 
 const stateOf = async (scene: Scene, key: JobKey): Promise<JobRecord['state']> => (await scene.job(key)).state;
 
-test('a member that is silent for longer than lease and grace loses the job', async () => {
+test('lease: a member that is silent for longer than lease and grace loses the job', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
   const { watch, back } = await watching(scene, [key]);
@@ -57,7 +57,7 @@ test('a member that is silent for longer than lease and grace loses the job', as
   watch.stop();
 });
 
-test('while this manager was away nobody could be heard: leases count from its return', async () => {
+test('lease: leases count from the start of this manager, because no report could reach it before', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
   scene.manager.current.delegator.stop();
@@ -72,7 +72,7 @@ test('while this manager was away nobody could be heard: leases count from its r
   watch.stop();
 });
 
-test('when all members fall silent at once the fault is probably here, and they keep their jobs for a while', async () => {
+test('lease: when all members fall silent at once, they keep their jobs for longer', async () => {
   await using scene = await openScene();
   const [first, second] = [await heard(scene, 'b'), await heard(scene, 'c')];
   const { watch } = await watching(scene, [first, second]);
@@ -85,7 +85,7 @@ test('when all members fall silent at once the fault is probably here, and they 
   watch.stop();
 });
 
-test('two members at one cluster fall silent with it, which casts no doubt on us', async () => {
+test('lease: two silent members of one cluster do not extend leases', async () => {
   await using scene = await openScene();
   const keys = [await heard(scene, 'b'), await heard(scene, 'c')];
   await scene.changeLedger((ledger) => ({
@@ -99,7 +99,7 @@ test('two members at one cluster fall silent with it, which casts no doubt on us
   watch.stop();
 });
 
-test('a word that came in while the watch was looking counts', async () => {
+test('lease: a report that arrives during a check counts', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
   const { watch } = await watching(scene, [key]);
@@ -110,7 +110,7 @@ test('a word that came in while the watch was looking counts', async () => {
   watch.stop();
 });
 
-test('who is no member any more has no key to speak with, and loses its job at once', async () => {
+test('lease: a former member loses its job at once', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
   const { deps } = scene.manager.current;
@@ -135,7 +135,7 @@ test('who is no member any more has no key to speak with, and loses its job at o
   watch.stop();
 });
 
-test('what another manager took back and did not look at again is looked at', async () => {
+test('lease: a job that another manager took back and did not offer again is offered', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
   const { watch, back, held } = await watching(scene, [key]);

@@ -11,24 +11,36 @@ const silent = (...attempts: [string, number][]): Leased[] =>
   attempts.map(([cluster, since]) => ({ cluster, heardAt: NOW - since }));
 
 const cases: { name: string; attempts: Leased[]; expired: number[] }[] = [
-  { name: 'nobody has anything', attempts: [], expired: [] },
-  { name: 'silence up to lease and grace is none', attempts: silent(['b', 150]), expired: [] },
-  { name: 'silence beyond both ends the attempt', attempts: silent(['b', 151]), expired: [151] },
-  { name: 'one cluster alone cannot cast doubt on us', attempts: silent(['b', 151], ['b', 160]), expired: [151, 160] },
-  { name: 'while another is heard, the silent one lost it', attempts: silent(['b', 151], ['c', 90]), expired: [151] },
+  { name: 'lease: no attempts', attempts: [], expired: [] },
+  { name: 'lease: silence up to lease and grace is allowed', attempts: silent(['b', 150]), expired: [] },
+  { name: 'lease: longer silence expires the lease', attempts: silent(['b', 151]), expired: [151] },
   {
-    name: 'all silent within one lease: the fault is probably here',
+    name: 'lease: one silent cluster does not extend leases',
+    attempts: silent(['b', 151], ['b', 160]),
+    expired: [151, 160],
+  },
+  {
+    name: 'lease: while another cluster reports, the lease of the silent one expires',
+    attempts: silent(['b', 151], ['c', 90]),
+    expired: [151],
+  },
+  {
+    name: 'lease: if all clusters fall silent within one lease, leases are extended',
     attempts: silent(['b', 180], ['c', 91]),
     expired: [],
   },
-  { name: 'all silent, but one after the other', attempts: silent(['b', 300], ['c', 151]), expired: [300, 151] },
   {
-    name: 'what counts of a cluster is its last word on anything',
+    name: 'lease: if they fall silent one after the other, leases expire',
+    attempts: silent(['b', 300], ['c', 151]),
+    expired: [300, 151],
+  },
+  {
+    name: 'lease: the last report of a cluster about any attempt counts',
     attempts: silent(['b', 300], ['b', 151], ['c', 160]),
     expired: [],
   },
   {
-    name: 'doubt does not last for ever',
+    name: 'lease: the extension is limited',
     attempts: silent(['b', 151 + LONGEST_DOUBT], ['c', 150 + LONGEST_DOUBT]),
     expired: [151 + LONGEST_DOUBT],
   },
@@ -43,7 +55,7 @@ for (const each of cases) {
   });
 }
 
-test('no attempt ends within its lease and grace, none lives beyond the longest doubt, and time takes back nothing', () => {
+test('lease: no attempt expires within lease and grace, all expire after the longest extension, and an expired one stays expired', () => {
   const attempts = fc.array(
     fc.record({
       cluster: fc.constantFrom('b', 'c', 'd'),

@@ -21,14 +21,14 @@ async function running(scene: Scene): Promise<JobKey> {
   return key;
 }
 
-test('what was printed at another cluster is read there', async () => {
+test('logs: the log of a delegated job is read at its cluster', async () => {
   await using scene = await openScene();
   const key = await running(scene);
   scene.target('b').log = ['one\n', 'two\n'];
   assert.equal(await read(scene, key), 'one\ntwo\n');
 });
 
-test('a cluster that goes away in the middle leaves a line that says so', async () => {
+test('logs: if the cluster becomes unreachable, the log ends with a line that says so', async () => {
   await using scene = await openScene();
   const key = await running(scene);
   scene.target('b').log = ['one\n'];
@@ -39,7 +39,7 @@ test('a cluster that goes away in the middle leaves a line that says so', async 
   );
 });
 
-test('who follows waits until there is something to read', async () => {
+test('logs: with follow, reading waits until the job starts', async () => {
   await using scene = await openScene();
   scene.fill();
   scene.target('b').log = ['late\n'];
@@ -50,7 +50,7 @@ test('who follows waits until there is something to read', async () => {
   assert.equal(await log, 'late\n');
 });
 
-test('of a job that waits there is nothing yet', async () => {
+test('logs: the log of a waiting job is empty', async () => {
   await using scene = await openScene();
   scene.fill();
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
@@ -58,7 +58,7 @@ test('of a job that waits there is nothing yet', async () => {
   assert.equal(await read(scene, key), '');
 });
 
-test('of an attempt at somebody who is no member any more it is said that there is none', async () => {
+test('logs: a line says that the log at a former member is not available', async () => {
   await using scene = await openScene();
   const key = await running(scene);
   await scene.changeLedger((ledger) => ({
@@ -69,14 +69,14 @@ test('of an attempt at somebody who is no member any more it is said that there 
   assert.match(await read(scene, key), /^\[it ran at b, which is no member any more/);
 });
 
-test('a job that ran here is read here', async () => {
+test('logs: the log of a local attempt is read here', async () => {
   await using scene = await openScene();
   const key = await scene.submit();
   await eventually(() => assert.ok(scene.runner.attempts.has(key.id)));
   assert.equal(await read(scene, key), `log of ${key.id}\n`);
 });
 
-test('of a job that a manager of another kind runs under the same name it is read there', async () => {
+test('logs: the log of a job at a Go manager, which uses the same job name, is read there', async () => {
   await using scene = await openScene({
     clusters: ['b'],
     upstream: ['b'],

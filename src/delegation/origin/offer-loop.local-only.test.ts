@@ -8,23 +8,33 @@ const far = { store: 's3.archive', bucket: 'demo', key: 'in/a' };
 const from = (storage_provider: string) => ({ input: [{ storage_provider, path: 'demo/in' }] });
 
 const cases = [
-  { name: 'an event that is data may go anywhere', body: {}, file: undefined, why: undefined },
-  { name: 'a file of the own store may go anywhere', body: from('minio.default'), file: own, why: undefined },
-  { name: 'a file of another store stays', body: {}, file: far, why: /its input is at s3\.archive/ },
+  { name: 'local only: a job whose event is its input may be delegated', body: {}, file: undefined, why: undefined },
   {
-    name: 'a script that gets its input from the own store may go anywhere',
+    name: 'local only: a job with a file of our own store may be delegated',
+    body: from('minio.default'),
+    file: own,
+    why: undefined,
+  },
+  {
+    name: 'local only: a job with a file of another store runs at the origin',
+    body: {},
+    file: far,
+    why: /its input is at s3\.archive/,
+  },
+  {
+    name: 'local only: a script that fetches its input from our own store may be delegated',
     body: { file_stage_in: true, ...from('minio') },
     file: undefined,
     why: undefined,
   },
   {
-    name: 'a script that gets its input from another store stays',
+    name: 'local only: a script that fetches its input from another store runs at the origin',
     body: { file_stage_in: true, ...from('webdav.dcache') },
     file: undefined,
     why: /its script gets its input from webdav\.dcache/,
   },
   {
-    name: 'a script that has no input may go anywhere',
+    name: 'local only: a script without input may be delegated',
     body: { file_stage_in: true },
     file: undefined,
     why: undefined,

@@ -10,7 +10,7 @@ const offersTo = (scene: Scene, id: string) => scene.target(id).offers.map(({ of
 const memberAt = (id: string) => ({ type: 'oscar', cluster_id: id, service_name: `demo-${id}` });
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';
 
-test('a member that refuses is followed by the next, under a new epoch, and the record says why', async () => {
+test('offer: after a rejection the next member is asked with a new epoch, and the record has the reason', async () => {
   await using scene = await openScene();
   scene.fill();
   scene.target('b').plays = [{ refuse: 'no-room' }];
@@ -41,7 +41,7 @@ test('a member that refuses is followed by the next, under a new epoch, and the 
   );
 });
 
-test('when all refuse it waits here with their reasons, is offered again after a while, and runs here when there is room', async () => {
+test('offer: a job that all members reject waits with their reasons, is offered again later, and runs at the origin when there is free capacity', async () => {
   await using scene = await openScene();
   scene.fill();
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
@@ -71,7 +71,7 @@ test('when all refuse it waits here with their reasons, is offered again after a
   assert.deepEqual(offersTo(scene, 'b'), [1, 3]);
 });
 
-test('the threshold of the definition counts before that of the operator', async () => {
+test("offer: the definition's rescheduler_threshold takes precedence over the operator's", async () => {
   await using scene = await openScene({ federation: { rescheduler_threshold: 60 } });
   scene.fill();
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
@@ -84,7 +84,7 @@ test('the threshold of the definition counts before that of the operator', async
   await eventually(() => assert.deepEqual(offersTo(scene, 'b'), [1, 3]));
 });
 
-test('a member that is silent and never asked for leave is passed over at once, and leave for the old epoch is refused', async () => {
+test('offer: if a member does not answer and has no permit, the next one is asked at once, and a permit for the old epoch is rejected', async () => {
   await using scene = await openScene();
   scene.fill();
   scene.target('b').plays = ['silent'];
@@ -96,7 +96,7 @@ test('a member that is silent and never asked for leave is passed over at once, 
   assert.deepEqual((await scene.job(key)).placement, record.placement);
 });
 
-test('a member that is silent after it got leave is offered the same again, until it answers', async () => {
+test('offer: a member that got a permit and does not answer is sent the same offer until it answers', async () => {
   await using scene = await openScene();
   scene.fill();
   scene.target('b').plays = ['take-unheard', 'silent', 'take'];
@@ -111,7 +111,7 @@ test('a member that is silent after it got leave is offered the same again, unti
   assert.equal(scene.target('b').taken.size, 1);
 });
 
-test('a repeated offer that is refused after all goes to the next member', async () => {
+test('offer: if a repeated offer is rejected, the next member is asked', async () => {
   await using scene = await openScene();
   scene.fill();
   scene.target('b').plays = ['permit-silent', { refuse: 'input-unreadable' }];
@@ -122,7 +122,7 @@ test('a repeated offer that is refused after all goes to the next member', async
   assert.equal(record.placement?.member, idOf('c'));
 });
 
-test('a job whose record said that it runs here by then is left alone', async () => {
+test('offer: a job that has started at the origin meanwhile is not offered', async () => {
   await using scene = await openScene();
   scene.fill();
   const key = await scene.submit();
@@ -134,7 +134,7 @@ test('a job whose record said that it runs here by then is left alone', async ()
   assert.equal(scene.target('b').offers.length, before);
 });
 
-test('members that are not made yet or are leaving get nothing', async () => {
+test('offer: members that are not created yet, or are leaving, get no offers', async () => {
   await using scene = await openScene();
   await scene.changeLedger((ledger) => ({
     ...ledger,
@@ -147,7 +147,7 @@ test('members that are not made yet or are leaving get nothing', async () => {
   assert.deepEqual(offersTo(scene, 'b'), []);
 });
 
-test('a member that has left the definition gets nothing from then on, though the ledger still has it as made', async () => {
+test('offer: a member that was removed from the definition gets no offers, even if the ledger still has it', async () => {
   await using scene = await openScene({ federation: { members: [{ ...memberAt('c'), priority: 3 }] } });
   scene.fill();
   const record = await scene.until(await scene.submit(), isDelegated);
@@ -161,7 +161,7 @@ test('a member that has left the definition gets nothing from then on, though th
   );
 });
 
-test('with `always` this cluster is the first of the candidates, and jobs that would wait here go elsewhere', async () => {
+test('offer: with `always` the origin is the first candidate, and jobs that would wait there are delegated', async () => {
   await using scene = await openScene({ federation: { delegate_when: 'always' } });
   const first = await scene.submit();
   const runs = await scene.until(first, ({ state }) => state === 'running');
@@ -171,14 +171,14 @@ test('with `always` this cluster is the first of the candidates, and jobs that w
   assert.equal(record.placement?.member, idOf('b'));
 });
 
-test('`self` says where this cluster stands among the candidates', async () => {
+test("offer: `self` sets the origin's position among the candidates", async () => {
   await using scene = await openScene({ federation: { delegate_when: 'always', self: { priority: 5 } } });
   const key = await scene.submit();
   const record = await scene.until(key, isDelegated);
   assert.equal(record.placement?.member, idOf('b'));
 });
 
-test('with `always` a job that nobody takes waits in line here', async () => {
+test("offer: with `always` a job that no member accepts waits in the origin's queue", async () => {
   await using scene = await openScene({ federation: { delegate_when: 'always' } });
   scene.fill();
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
@@ -189,7 +189,7 @@ test('with `always` a job that nobody takes waits in line here', async () => {
   await scene.until(key, ({ state }) => state === 'running');
 });
 
-test('in a star a job that entered at a member waits for that member, and for nobody else', async () => {
+test('offer: in a star, a job that entered at a member waits for that member only', async () => {
   await using scene = await openScene({ federation: { topology: 'star' } });
   scene.target('c').plays = ['silent', { refuse: 'failed' }, 'take'];
   const key = await scene.submit('{}', { openedBy: idOf('c'), byToken: true });
@@ -204,7 +204,7 @@ test('in a star a job that entered at a member waits for that member, and for no
   assert.equal(scene.manager.current.line.waiting, 0);
 });
 
-test('in a mesh a job stays where it entered, and goes elsewhere when there is no room', async () => {
+test('offer: in a mesh, a job runs where it entered, or at another member if there is no free capacity', async () => {
   await using scene = await openScene({ federation: { topology: 'mesh' } });
   const opened = { openedBy: idOf('c'), byToken: true };
   scene.fill();
@@ -218,14 +218,14 @@ test('in a mesh a job stays where it entered, and goes elsewhere when there is n
   assert.equal(other.placement?.member, idOf('b'));
 });
 
-test('a job that entered at somebody who is no member any more fails with that reason', async () => {
+test('offer: a job that entered at a former member fails with that reason', async () => {
   await using scene = await openScene({ federation: { topology: 'star' } });
   const key = await scene.submit('{}', { openedBy: 'z/demo-z', byToken: true });
   const record = await scene.until(key, ({ state }) => state === 'failed');
   assert.equal(record.timeline.at(-1)?.reason, 'MemberGone');
 });
 
-test('offers of a user bring a token for that cluster; without one the job waits here with the reason', async () => {
+test('offer: an offer has a token of the owner for that cluster; without one the job waits with the reason', async () => {
   const expired = new OscarError('credentials-expired', 'the refresh token has expired: bring a new one');
   let getOwnerToken = async (_: unknown, cluster: string) => new Secret(`token for ${cluster}`);
   await using scene = await openScene({
@@ -245,7 +245,7 @@ test('offers of a user bring a token for that cluster; without one the job waits
   await scene.until(key, isDelegated);
 });
 
-test('the administrator needs no token', async () => {
+test('offer: services of the administrator need no token', async () => {
   const getOwnerToken = () => Promise.reject(new Error('nobody is asked'));
   await using scene = await openScene({ owner: 'cluster_admin', deps: { getOwnerToken } });
   scene.fill();
@@ -253,7 +253,7 @@ test('the administrator needs no token', async () => {
   assert.equal(scene.target('b').offers[0]?.as.bearer, undefined);
 });
 
-test('a job that needs keys of another provider stays here, and nobody is asked again', async () => {
+test('offer: a job that needs keys of another provider runs at the origin, and no member is asked again', async () => {
   const provider = {
     minio: { far: { endpoint: 'https://far.example', access_key: 'a', secret_key: 'b', region: 'r' } },
   };
@@ -281,7 +281,7 @@ test('a job that needs keys of another provider stays here, and nobody is asked 
   await scene.until(key, ({ state }) => state === 'running');
 });
 
-test('a burst spreads over the members by their room, since what was just sent counts', async () => {
+test('offer: a burst spreads over the members by free capacity, because jobs in flight count', async () => {
   await using scene = await openScene({ clusters: ['b', 'c', 'd'], federation: { delegation: 'load-based' } });
   scene.fill();
   const rooms = { b: 40_000, c: 20_000, d: 20_000 };
@@ -301,7 +301,7 @@ test('a burst spreads over the members by their room, since what was just sent c
   );
 });
 
-test('with `always` a burst takes the room that there is here, and the rest goes elsewhere at once', async () => {
+test("offer: with `always` a burst fills the origin's free capacity, and the rest is delegated at once", async () => {
   await using scene = await openScene({ cpu: 2000, federation: { delegate_when: 'always' } });
   const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
   const jobs = await Promise.all(
@@ -312,7 +312,7 @@ test('with `always` a burst takes the room that there is here, and the rest goes
   assert.equal(jobs.filter(({ state }) => state === 'delegated').length, 58);
 });
 
-test('with `always` and `load-based` a burst spreads, also when this cluster is the freest', async () => {
+test('offer: with `always` and `load-based` a burst spreads, even if the origin has the most free capacity', async () => {
   const federation = { delegate_when: 'always', delegation: 'load-based' };
   await using scene = await openScene({ cpu: 30_000, federation });
   const cpu = 16_000;
@@ -332,7 +332,7 @@ test('with `always` and `load-based` a burst spreads, also when this cluster is 
 });
 
 for (const delegation of ['load-based', 'topsis']) {
-  test(`${delegation}: the first burst of all spreads, before any member has said what is free`, async () => {
+  test(`offer: ${delegation}: the first burst spreads before any member has reported its free capacity`, async () => {
     await using scene = await openScene({ federation: { delegation } });
     scene.fill();
     const unheard = Promise.withResolvers<never>();
@@ -343,7 +343,7 @@ for (const delegation of ['load-based', 'topsis']) {
   });
 }
 
-test('many jobs that wait for members without room do not each find that out', async () => {
+test('offer: many waiting jobs share the finding that all members are full', async () => {
   await using scene = await openScene();
   scene.fill();
   const none = { nodes: [{ cpu: 0, memory: 0, gpu: 0 }], freeCpu: 0, nodeCount: 1, age: 0 };

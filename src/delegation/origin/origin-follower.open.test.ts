@@ -12,7 +12,7 @@ const entered = (id = `demo-${randomUUID()}`, event = 'data') => ({
 const open = async (scene: Scene, job: ReturnType<typeof entered>, id = 'b') =>
   scene.manager.current.delegator.open(job, await scene.proof(id));
 
-test('a job that entered at a worker is one of the coordinator, with the rights of the token, and goes back there', async () => {
+test('open: a job that entered at a worker is a job of the coordinator with the rights of the token, and is offered to that worker', async () => {
   await using scene = await openScene();
   const given = entered();
   await open(scene, given);
@@ -24,7 +24,7 @@ test('a job that entered at a worker is one of the coordinator, with the rights 
   );
 });
 
-test('the same job again is the same job', async () => {
+test('open: a repeated request creates no second job', async () => {
   await using scene = await openScene();
   const given = entered();
   await Promise.all([open(scene, given), open(scene, given)]);
@@ -33,7 +33,7 @@ test('the same job again is the same job', async () => {
   assert.equal(scene.target('b').offers.length, 1);
 });
 
-test('another event, or another member, under the same id is refused', async () => {
+test('open: another event or another member with the same id is rejected', async () => {
   await using scene = await openScene();
   const given = entered();
   await open(scene, given);
@@ -50,18 +50,18 @@ for (const id of [
   'demo-6F1C2A4E-0000-4000-8000-000000000001',
   '../x',
 ]) {
-  test(`no job of this service is called "${id}"`, async () => {
+  test(`open: the id "${id}" is rejected`, async () => {
     await using scene = await openScene();
     await assert.rejects(open(scene, entered(id)), { code: 'offer-not-allowed' });
   });
 }
 
-test('an event that is too large is refused', async () => {
+test('open: an event that is too large is rejected', async () => {
   await using scene = await openScene();
   await assert.rejects(open(scene, entered(undefined, 'x'.repeat(1025))), { code: 'event-too-large' });
 });
 
-test('who is leaving opens nothing any more', async () => {
+test('open: a leaving member is rejected', async () => {
   await using scene = await openScene();
   await scene.changeLedger((ledger) => ({
     ...ledger,

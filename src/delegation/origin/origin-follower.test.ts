@@ -43,7 +43,7 @@ async function delegated(our: Scene): Promise<JobKey> {
   return key;
 }
 
-test('results that were reported to another manager are committed by the leader', async (t) => {
+test('follower: the leader commits results that were reported to another manager', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   const manifest = await our.stage(our.target('b').last, { 'a.txt': 'A' });
@@ -56,7 +56,7 @@ test('results that were reported to another manager are committed by the leader'
   await eventually(() => assert.deepEqual(our.staged(), []));
 });
 
-test('a manager that has not heard of the offer yet looks before it says no: leave is given, and reports count', async (t) => {
+test('follower: a manager with an outdated record reads the store before it rejects a permit or a report', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   const { deps } = our.manager.current;
@@ -71,7 +71,7 @@ test('a manager that has not heard of the offer yet looks before it says no: lea
   await assert.rejects(desk.permit({ job: key, epoch: 2 }, await our.proof('b')), { code: 'fenced' });
 });
 
-test('a failure that was reported to another manager ends the job, and the leader sweeps what it left', async (t) => {
+test('follower: a failure that was reported to another manager ends the job, and the leader empties its staging area', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   await our.stage(our.target('b').last, { 'a.txt': 'A' });
@@ -84,7 +84,7 @@ test('a failure that was reported to another manager ends the job, and the leade
   assert.equal(await our.manager.current.delegator.outstanding(serviceUid, idOf('b')), 0);
 });
 
-test('a job that was given back to another manager is offered to the next member by the leader', async (t) => {
+test('follower: the leader offers a job that was released at another manager to the next member', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   await our.target('b').says({ state: 'released', reason: 'NoRoom', message: 'no room after all' });
@@ -92,7 +92,7 @@ test('a job that was given back to another manager is offered to the next member
   assert.equal(record.placement?.member, idOf('c'));
 });
 
-test('a member that speaks to another manager keeps its lease, and loses it when it is silent', async (t) => {
+test('follower: reports to another manager renew the lease, which expires when the member is silent', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   for (let words = 0; words < 4; words++) {
@@ -103,7 +103,7 @@ test('a member that speaks to another manager keeps its lease, and loses it when
   await our.passing(async () => assert.equal((await our.job(key)).epoch, 2), 5_000);
 });
 
-test('how many attempts a member has is known to every manager', async (t) => {
+test('follower: every manager can count the attempts of a member', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   const { serviceUid } = await our.job(key);
@@ -115,7 +115,7 @@ test('how many attempts a member has is known to every manager', async (t) => {
   assert.equal(await our.desk.outstanding(serviceUid, idOf('b')), 0);
 });
 
-test('of a job that is gone nothing is held', async (t) => {
+test('follower: the leader forgets the attempt of a removed job', async (t) => {
   const our = await scene(t);
   const key = await delegated(our);
   const { serviceUid } = await our.job(key);

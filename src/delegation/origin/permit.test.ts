@@ -27,7 +27,7 @@ async function delegatedJob(scene: Scene, event = '{}', more: Partial<JobRecord>
 const permit = async (scene: Scene, key: JobKey, id = 'b', epoch = 1) =>
   scene.manager.current.delegator.permit({ job: key, epoch }, await scene.proof(id));
 
-test('leave brings keys that write below the part of this attempt and nowhere else', async () => {
+test("permit: its keys write below the attempt's part of staging and nowhere else", async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const { staging, store, input, lease } = await permit(scene, key);
@@ -40,7 +40,7 @@ test('leave brings keys that write below the part of this attempt and nowhere el
   assert.equal(store.expiresAt, scene.clock.now() + 3_600_000);
 });
 
-test('leave again is the renewal of the lease, and changes nothing else', async () => {
+test('permit: a repeated request renews the lease and changes nothing else', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const before = await scene.job(key);
@@ -52,7 +52,7 @@ test('leave again is the renewal of the lease, and changes nothing else', async 
   assert.deepEqual(after.timeline, before.timeline);
 });
 
-test('the very same request gets nothing more: not here, not at another manager, not after a restart', async () => {
+test('permit: a replayed request is rejected here, at another manager, and after a restart', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const attempt = { job: key, epoch: 1 };
@@ -69,7 +69,7 @@ test('the very same request gets nothing more: not here, not at another manager,
   await permit(scene, key);
 });
 
-test('a member that asks twice at once is let run it by both answers', async () => {
+test('permit: two concurrent requests of a member both get a permit', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const desk = new OriginFollower(scene.manager.current.deps);
@@ -79,13 +79,13 @@ test('a member that asks twice at once is let run it by both answers', async () 
   assert.ok(((await scene.job(key)).placement?.asked?.last.length ?? 0) >= 3);
 });
 
-test('the input may be read if the job may have it', async () => {
+test('permit: its keys read the input if the job may read it', async () => {
   await using scene = await openScene({ body: INPUT });
   const key = await delegatedJob(scene, eventOf('demo', 'in/a.txt'));
   assert.deepEqual((await permit(scene, key)).input, { bucket: 'demo', key: 'in/a.txt' });
 });
 
-test('a file of somebody else is no input, whatever the event says', async () => {
+test('permit: a file of another user is not readable, whatever the event says', async () => {
   await using scene = await openScene({ body: INPUT });
   const bob = { owner: 'bob-000002', ownerName: 'Bob', visibility: 'private', allowedUsers: [] } as const;
   await scene.objects.createBucket({ name: 'bobs', ...bob });
@@ -93,7 +93,7 @@ test('a file of somebody else is no input, whatever the event says', async () =>
   assert.equal((await permit(scene, key)).input, undefined);
 });
 
-test('a job that entered at a member reads only below an input of the service, although its owner may read more', async () => {
+test('permit: a job that entered at a member reads only below an input of the service, although its owner may read more', async () => {
   await using scene = await openScene({ body: INPUT, federation: { topology: 'mesh' } });
   const opened = { openedBy: idOf('b'), byToken: true, principal: ALICE };
   const inside = await delegatedJob(scene, eventOf('demo', 'in/a.txt'), opened);
@@ -102,7 +102,7 @@ test('a job that entered at a member reads only below an input of the service, a
   assert.equal((await permit(scene, outside)).input, undefined);
 });
 
-test('nobody else gets leave, nor for another epoch, nor for a job that is not there', async () => {
+test('permit: rejected for another member, another epoch, and a job that does not exist', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   await assert.rejects(permit(scene, key, 'c'), { code: 'fenced' });
@@ -111,7 +111,7 @@ test('nobody else gets leave, nor for another epoch, nor for a job that is not t
   await assert.rejects(permit(scene, { ...key, id: 'demo-other' }), { code: 'job-gone' });
 });
 
-test('a member of another federation learns nothing of the job', async () => {
+test('permit: a member of another federation cannot find out whether the job exists', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const proof = await scene.proof('b');
@@ -137,7 +137,7 @@ async function answerTo(scene: Scene, port: number, { store, staging }: Permit):
   return (await fetch(url, { method: 'PUT', headers, body: 'late' })).status;
 }
 
-test('keys end with the job, whichever manager gave them, and after a restart too', async () => {
+test('permit: keys are revoked when the job ends, whichever manager issued them, and after a restart too', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const { port } = await scene.server.listen({ host: '127.0.0.1', port: 0 });

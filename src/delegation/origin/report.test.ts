@@ -25,7 +25,7 @@ const success = (scene: Scene, manifest: string): Report => ({
   message: 'done',
 });
 
-test('a word that it runs is the renewal of its lease', async () => {
+test('report: `running` renews the lease', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   scene.clock.pass(30_000);
@@ -37,14 +37,14 @@ test('a word that it runs is the renewal of its lease', async () => {
   assert.equal(record.message, 'the script runs');
 });
 
-test('a clock that is ahead over there does not make jobs of the future', async () => {
+test('report: times of a target whose clock is ahead are limited to now', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() + 3_600_000 });
   assert.equal((await scene.job(key)).startedAt, scene.clock.now());
 });
 
-test('an end that is said again is heard once', async () => {
+test('report: a repeated success is accepted and committed once', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const manifest = await scene.stage(scene.target('b').last, { 'a.txt': 'A' });
@@ -56,7 +56,7 @@ test('an end that is said again is heard once', async () => {
   assert.equal(last.timeline.filter(({ state }) => state === 'committing').length, 1);
 });
 
-test('another list of results under the same epoch is refused', async () => {
+test('report: another manifest for the same epoch is rejected', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const manifest = await scene.stage(scene.target('b').last, {});
@@ -66,7 +66,7 @@ test('another list of results under the same epoch is refused', async () => {
   assert.equal((await scene.until(key, isFinal)).state, 'succeeded');
 });
 
-test('a failure that is said again is heard once, and a success after it is refused', async () => {
+test('report: a repeated failure is accepted, and a success after it is rejected', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   await scene.target('b').says(failure(scene.clock.now()));
@@ -75,7 +75,7 @@ test('a failure that is said again is heard once, and a success after it is refu
   assert.equal((await scene.job(key)).state, 'failed');
 });
 
-test('results that cannot be used fail the job, with the reason', async () => {
+test('report: unusable results fail the job with the reason', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   await scene.target('b').says(success(scene, 'f'.repeat(64)));
@@ -83,7 +83,7 @@ test('results that cannot be used fail the job, with the reason', async () => {
   assert.deepEqual([last.state, last.timeline.at(-1)?.reason], ['failed', 'OutputFailed']);
 });
 
-test('a job that was given back goes to the next member at once, and a late word about it is refused', async () => {
+test('report: a released job is offered to the next member at once, and a late report about it is rejected', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const { last } = scene.target('b');
@@ -98,7 +98,7 @@ test('a job that was given back goes to the next member at once, and a late word
   assert.deepEqual(await scene.job(key), record);
 });
 
-test('nobody reports for somebody else', async () => {
+test('report: a report of another member is rejected', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const { last } = scene.target('b');
@@ -106,7 +106,7 @@ test('nobody reports for somebody else', async () => {
   assert.equal((await scene.job(key)).state, 'delegated');
 });
 
-test('a job that was cancelled stays so; its member is told, and what it says later is refused', async () => {
+test('cancel: the member is asked to stop, and its later reports are rejected', async () => {
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const manifest = await scene.stage(scene.target('b').last, { 'a.txt': 'A' });
@@ -123,7 +123,7 @@ test('a job that was cancelled stays so; its member is told, and what it says la
   await eventually(() => assert.deepEqual(scene.staged(), []));
 });
 
-test('a job whose results are being written is not cancelled any more', async () => {
+test("cancel: rejected while the job's results are being committed", async () => {
   let go = () => {};
   const held = new Promise<void>((resolve) => {
     go = resolve;
@@ -140,7 +140,7 @@ test('a job whose results are being written is not cancelled any more', async ()
   assert.equal((await scene.until(key, isFinal)).state, 'succeeded');
 });
 
-test('a commit that fails on the way is tried until it is done', async () => {
+test('commit: retried until it is done', async () => {
   let tries = 0;
   await using scene = await openScene({
     deps: {
@@ -162,7 +162,7 @@ test('a commit that fails on the way is tried until it is done', async () => {
   assert.match(last.message, /left out: x/);
 });
 
-test('a member that has the job a second time does not speak for the first', async () => {
+test('report: a member that has the job a second time cannot report for its first attempt', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   const key = await delegatedJob(scene);
   const { last } = scene.target('b');
@@ -186,7 +186,7 @@ async function enteredJob(scene: Scene): Promise<JobKey> {
   return job;
 }
 
-test('a member that gives back what entered there is asked again, and not for ever', async () => {
+test('report: a pinned job that its member releases is offered again, a limited number of times', async () => {
   await using scene = await openScene();
   const b = scene.target('b');
   const job = await enteredJob(scene);
@@ -204,7 +204,7 @@ test('a member that gives back what entered there is asked again, and not for ev
   assert.equal(scene.target('c').offers.length, 0);
 });
 
-test('that it was not there for long, or could not reach this cluster, is no reason why a job that entered there fails', async () => {
+test('report: a pinned job does not fail because its member was away or could not reach the origin', async () => {
   await using scene = await openScene();
   const b = scene.target('b');
   b.plays = [...Array.from({ length: 12 }, () => 'silent' as const), 'take'];

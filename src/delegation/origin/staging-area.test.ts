@@ -4,7 +4,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import { openScene } from './origin.fixture.ts';
 import { sweepStagingArea } from './staging-area.ts';
 
-test('what no attempt needs any more is removed; what the current one has stays', async () => {
+test('staging sweep: files that no attempt needs are removed; files of the current attempt stay', async () => {
   await using scene = await openScene();
   scene.fill();
   const live = await scene.submit();
@@ -22,7 +22,7 @@ test('what no attempt needs any more is removed; what the current one has stays'
   assert.deepEqual(scene.staged(), [`demo/${live.id}/2/files/current`, `demo/${live.id}/2/manifest.json`]);
 });
 
-test('what somebody wrote after the end is gone when their keys have expired', async () => {
+test('staging sweep: files written after the end of the job are removed when the keys have expired', async () => {
   await using scene = await openScene();
   scene.fill();
   const key = await scene.submit();

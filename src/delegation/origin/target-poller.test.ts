@@ -33,7 +33,7 @@ const ended = (scene: Scene, key: JobKey) =>
     return record;
   }, 5_000);
 
-test('an endpoint that answers has done it', async () => {
+test('endpoint: an answer means that the job is done', async () => {
   await using scene = await openScene({ clusters: [], endpoints: [URL] });
   scene.fill();
   const key = await scene.submit();
@@ -45,7 +45,7 @@ test('an endpoint that answers has done it', async () => {
   assert.equal(scene.target(URL).offers[0]?.as.bearer, undefined);
 });
 
-test('an endpoint that refuses is passed over', async () => {
+test('endpoint: after a rejection the next member is asked', async () => {
   await using scene = await openScene({ clusters: [], endpoints: [URL] });
   scene.target(URL).plays = [{ refuse: 'failed' }];
   scene.fill();
@@ -53,7 +53,7 @@ test('an endpoint that refuses is passed over', async () => {
   await scene.until(key, ({ message }) => message === `no member could take it: ${URL}: failed`);
 });
 
-test('a manager of another kind is asked how a job goes until it has ended', async () => {
+test('poller: a Go manager is polled until the job has ended', async () => {
   await using scene = await openScene(GO);
   const key = await taken(scene);
   const startedAt = scene.clock.now();
@@ -67,14 +67,14 @@ test('a manager of another kind is asked how a job goes until it has ended', asy
   assert.equal(followed(scene).asked, asked);
 });
 
-test('what failed there has failed here', async () => {
+test('poller: a job that failed at a Go manager has failed', async () => {
   await using scene = await openScene(GO);
   const key = await taken(scene);
   followed(scene).states.set(key.id, { phase: 'Failed' });
   assert.equal((await ended(scene, key)).state, 'failed');
 });
 
-test('silence is not held against who never speaks, and it is followed after a restart', async () => {
+test('poller: a Go manager has no lease, and is polled again after a restart', async () => {
   await using scene = await openScene(GO);
   const key = await taken(scene);
   followed(scene).cannotSay = true;
@@ -87,7 +87,7 @@ test('silence is not held against who never speaks, and it is followed after a r
   assert.equal((await ended(scene, key)).state, 'succeeded');
 });
 
-test('a job that it does not know any more is lost, after a while', async () => {
+test('poller: a job that a Go manager no longer lists fails after a while', async () => {
   await using scene = await openScene(GO);
   const key = await taken(scene);
   followed(scene).taken.clear();
@@ -95,7 +95,7 @@ test('a job that it does not know any more is lost, after a while', async () => 
   assert.equal(last.timeline.at(-1)?.reason, 'Lost');
 });
 
-test('an offer without an answer is looked for there: found, it is there; not found, the next is asked', async () => {
+test('poller: after an unanswered offer the Go manager is asked for the job; if it has none, the next member is asked', async () => {
   await using scene = await openScene(GO);
   followed(scene).plays = ['take-unheard', 'silent'];
   const first = await taken(scene);
@@ -104,7 +104,7 @@ test('an offer without an answer is looked for there: found, it is there; not fo
   assert.equal((await scene.job(second)).placement?.member, idOf('c'));
 });
 
-test('as long as it cannot be asked, the job stays there', async () => {
+test('poller: while the Go manager cannot be asked, the job stays there', async () => {
   await using scene = await openScene(GO);
   followed(scene).plays = ['silent', 'silent', 'take'];
   followed(scene).cannotSay = true;

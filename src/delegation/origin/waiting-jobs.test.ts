@@ -46,7 +46,7 @@ async function fillAll(scene: Scene, waiting: number) {
   return { b, first, others };
 }
 
-test('room: the end of a job at a member has the job that waited longest offered there at once', async () => {
+test('waiting jobs: when a job ends at a member, the job that has waited longest is offered there at once', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   const { b, first, others } = await fillAll(scene, 3);
   const [second, third, fourth] = others;
@@ -63,7 +63,7 @@ test('room: the end of a job at a member has the job that waited longest offered
   assert.equal((await scene.job(fourth)).state, 'queued');
 });
 
-test('room: also when the member itself showed the job that ended as taken room', async () => {
+test("waiting jobs: the same if the member's snapshot still counts the ended job as used capacity", async () => {
   await using scene = await openScene({ clusters: ['b'] });
   const { b, first, others } = await fillAll(scene, 1);
   const [second] = others;
@@ -79,7 +79,7 @@ test('room: also when the member itself showed the job that ended as taken room'
   await scene.until(second, isDelegated);
 });
 
-test('room: a job that a member gave back leaves its room to another', async () => {
+test('waiting jobs: a released job frees its capacity for another job', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   const { b, first, others } = await fillAll(scene, 1);
   const [second] = others;
@@ -89,7 +89,7 @@ test('room: a job that a member gave back leaves its room to another', async () 
   assert.equal((await scene.job(first)).state, 'queued');
 });
 
-test('room: jobs for which a member shows room are offered side by side, and no more than fit', async () => {
+test("waiting jobs: as many jobs as fit into a member's free capacity are offered at the same time", async () => {
   await using scene = await openScene({ clusters: ['b'] });
   scene.fill();
   const b = scene.target('b');
@@ -121,7 +121,7 @@ test('room: jobs for which a member shows room are offered side by side, and no 
   assert.equal(b.offers.length - before, 3);
 });
 
-test('room: a member that refused a job for another reason is not asked because there is room', async () => {
+test('waiting jobs: free capacity does not cause an offer to a member that rejected the job for another reason', async () => {
   await using scene = await openScene();
   scene.fill();
   const [b, c] = [scene.target('b'), scene.target('c')];
@@ -142,7 +142,7 @@ test('room: a member that refused a job for another reason is not asked because 
   assert.equal(b.offers.length, asked);
 });
 
-test('return: a member that was away and answers again gets the jobs that wait, at once', async () => {
+test('waiting jobs: a member that answers again is offered the waiting jobs at once', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   scene.fill();
   const b = scene.target('b');
@@ -156,7 +156,7 @@ test('return: a member that was away and answers again gets the jobs that wait, 
   for (const key of keys) await scene.until(key, isDelegated);
 });
 
-test('return: a job that entered at a member which was away is offered there as soon as it is back', async () => {
+test('waiting jobs: a pinned job is offered as soon as its member answers again', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   const b = scene.target('b');
   b.plays = ['silent'];
@@ -169,7 +169,7 @@ test('return: a job that entered at a member which was away is offered there as 
   await scene.until(key, isDelegated);
 });
 
-test('return: an offer whose answer was lost is repeated as soon as the member is back', async () => {
+test('waiting jobs: an offer whose answer was lost is repeated as soon as the member answers again', async () => {
   await using scene = await openScene({ clusters: ['b'] });
   scene.fill();
   const b = scene.target('b');

@@ -16,7 +16,7 @@ const keptWith = (chosen: string | undefined) =>
 
 const firstOf = (count: number) => Array.from({ length: count }, (_, index) => `c${index}/demo`);
 
-test('a decision says what was known of each and who was chosen', () => {
+test('decision: the record has the figures of each candidate and the chosen one', () => {
   const given = [
     memberOn('a', { snapshot: clusterWith([0.5], { age: 4_400 }) }),
     memberOn('b', { snapshot: clusterWith([7.0007]) }),
@@ -39,20 +39,20 @@ test('a decision says what was known of each and who was chosen', () => {
   });
 });
 
-test('nobody was chosen: the record names nobody', () => {
+test('decision: without a choice the record has no `chosen`', () => {
   assert.deepEqual(toDecisionRecord(undefined, [], undefined, 5), { at: 5, policy: 'static', candidates: [] });
 });
 
-test('the ten best are kept', () => assert.deepEqual(keptWith('c0/demo'), firstOf(10)));
+test('decision: the ten best candidates are kept', () => assert.deepEqual(keptWith('c0/demo'), firstOf(10)));
 
-test('the tenth is among the ten best', () => assert.deepEqual(keptWith('c9/demo'), firstOf(10)));
+test('decision: the tenth candidate is one of the ten best', () => assert.deepEqual(keptWith('c9/demo'), firstOf(10)));
 
-test('one who was chosen further down takes the last place', () => {
+test('decision: a chosen candidate further down replaces the last one', () => {
   assert.deepEqual(keptWith('c10/demo'), [...firstOf(9), 'c10/demo']);
   assert.deepEqual(keptWith('c13/demo'), [...firstOf(9), 'c13/demo']);
 });
 
-test('one who was chosen without being a candidate changes nothing', () => {
+test('decision: a choice that is no candidate changes nothing', () => {
   assert.deepEqual(keptWith('elsewhere/demo'), firstOf(10));
   assert.deepEqual(keptWith(undefined), firstOf(10));
 });

@@ -11,7 +11,7 @@ import { rank } from './rank.ts';
 const byLoad = (given: readonly Candidate[], demand = SMALL, chance = never) =>
   rank({ policy: 'load-based' }, given, demand, chance);
 
-test('the freest member comes first', () => {
+test('load-based: the member with the most free CPU is first', () => {
   const given = [memberOn('a', { snapshot: clusterWith([1]) }), memberOn('b', { snapshot: clusterWith([8]) })];
   assert.deepEqual(namesIn(byLoad(given)), ['b', 'a']);
 });
@@ -29,13 +29,13 @@ const scores: [cores: number, score: number][] = [
   [64, 0],
 ];
 for (const [cores, score] of scores) {
-  test(`with ${cores} cores free the score is ${score}`, () => {
+  test(`load-based: with ${cores} free cores the score is ${score}`, () => {
     const [only] = byLoad([memberOn('a', { snapshot: clusterWith([cores]) })], NOTHING);
     assert.equal(only?.score, score);
   });
 }
 
-test('chance decides among members that are equally free', () => {
+test('load-based: the order of members with equal free CPU is random', () => {
   const chance = seededRandom(3);
   const given = [memberOn('a', { snapshot: clusterWith([40]) }), memberOn('b', { snapshot: clusterWith([99]) })];
   const first = Array.from({ length: 100 }, () => namesIn(byLoad(given, SMALL, chance))[0]);
@@ -43,7 +43,7 @@ test('chance decides among members that are equally free', () => {
   assert.ok(times > 25 && times < 75, String(times));
 });
 
-test('more free CPU never makes the rank of a member worse', () => {
+test('load-based: more free CPU never makes the rank of a member worse', () => {
   fc.assert(
     fc.property(candidates, demands, fc.nat(), fc.nat(20_000), fc.integer(), (given, demand, pick, more, seed) => {
       const before = given.filter(isKnown)[pick % Math.max(1, given.filter(isKnown).length)];

@@ -28,7 +28,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       });
     });
 
-    test('who is refused comes after everybody who is not, with a sentence', () => {
+    test('excluded candidates come last, each with a reason', () => {
       everyRanking((rankings) => {
         const refusals = rankings.map(({ refusal }) => refusal);
         const first = refusals.findIndex((refusal) => refusal !== undefined);
@@ -43,7 +43,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       });
     });
 
-    test('who has no score comes after everybody who has one', () => {
+    test('candidates without a score come after those with one', () => {
       everyRanking((rankings) => {
         const scores = rankings.filter(({ refusal }) => refusal === undefined).map(({ score }) => score);
         const first = scores.indexOf(undefined);
@@ -72,7 +72,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('a snapshot that is too old refuses nobody, and neither does one of an endpoint', () => {
+    test('an outdated snapshot excludes no candidate, and neither does one of an endpoint', () => {
       const full = clusterWith([0]);
       const given = [
         memberOn('fresh', { snapshot: { ...full, age: STALE } }),
@@ -91,7 +91,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       assert.match(second?.refusal ?? '', /priority is 101/);
     });
 
-    test('nothing that was given is changed', () => {
+    test('the input is not modified', () => {
       fc.assert(
         fc.property(candidates, demands, seeds, (given, demand, seed) => {
           rank(deepFreeze(structuredClone(choice)), deepFreeze(given), deepFreeze(demand), seededRandom(seed));
@@ -99,7 +99,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('the same chance gives the same order', () => {
+    test('the same random numbers give the same order', () => {
       fc.assert(
         fc.property(candidates, demands, seeds, (given, demand, seed) => {
           const again = () => rank(choice, given, demand, seededRandom(seed));
@@ -108,7 +108,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('nobody to choose from is no error', () => {
+    test('an empty list of candidates is no error', () => {
       assert.deepEqual(rank(choice, [], SMALL, never), []);
     });
   });

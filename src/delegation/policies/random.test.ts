@@ -36,11 +36,11 @@ const drawing = (given: readonly Candidate[], weights: Weights) =>
 /** Of three without weights, and of a list that is shuffled. */
 const alike = { abc: 1 / 6, acb: 1 / 6, bac: 1 / 6, bca: 1 / 6, cab: 1 / 6, cba: 1 / 6 };
 
-test('without weights every order is as likely as any other', () => {
+test('random: without weights all orders are equally likely', () => {
   assertDistributed(drawing(members('a', 'b', 'c'), {}), alike);
 });
 
-test('with weights each is drawn by its share of those that are left', () => {
+test('random: with weights, each candidate is drawn by its share of the remaining ones', () => {
   assertDistributed(drawing(members('a', 'b', 'c'), { a: 5, b: 3, c: 2 }), {
     abc: (5 / 10) * (3 / 5),
     acb: (5 / 10) * (2 / 5),
@@ -51,15 +51,15 @@ test('with weights each is drawn by its share of those that are left', () => {
   });
 });
 
-test('who has no weight where others have counts as 1', () => {
+test('random: a candidate without a weight counts as 1', () => {
   assertDistributed(drawing(members('a', 'b'), { a: 3 }), { ab: 3 / 4, ba: 1 / 4 });
 });
 
-test('the weight of a candidate counts more than that of its cluster', () => {
+test('random: the weight of a candidate takes precedence over that of its cluster', () => {
   assertDistributed(drawing([memberOn('a', { weight: 3 }), memberOn('b')], { a: 100 }), { ab: 3 / 4, ba: 1 / 4 });
 });
 
-test('weights of any size are weights', () => {
+test('random: weights of any size work', () => {
   const { MAX_VALUE } = Number;
   assertDistributed(drawing(members('a', 'b'), { a: MAX_VALUE, b: MAX_VALUE }), { ab: 1 / 2, ba: 1 / 2 });
   assertDistributed(drawing(members('a', 'b'), { a: Number.POSITIVE_INFINITY, b: MAX_VALUE }), {
@@ -69,7 +69,7 @@ test('weights of any size are weights', () => {
   assertDistributed(drawing(members('a', 'b'), { a: 3e-320, b: 1e-320 }), { ab: 3 / 4, ba: 1 / 4 });
 });
 
-test('a weight of 0 is drawn only when nobody else is left, and then all alike', () => {
+test('random: candidates with weight 0 are drawn last, with equal probability', () => {
   const zero = { a: 0, b: 0, c: 1 };
   assertDistributed(drawing(members('a', 'b', 'c'), zero), { cab: 1 / 2, cba: 1 / 2 });
   for (const strange of [-1, Number.NaN]) {
@@ -77,21 +77,21 @@ test('a weight of 0 is drawn only when nobody else is left, and then all alike',
   }
 });
 
-test('a cluster that is named like something every object has needs a weight of its own', () => {
+test('random: a cluster named like a property of every object has no inherited weight', () => {
   assertDistributed(drawing(members('constructor', 'b'), { b: 3 }), { constructorb: 1 / 4, bconstructor: 3 / 4 });
 });
 
-test('the score is the turn', () => {
+test('random: the score is the position', () => {
   const scores = orderRandomly(members('a', 'b', 'c'), {}, seededRandom(1)).map(({ score }) => score);
   assert.deepEqual(scores, [0, 1, 2]);
 });
 
-test('a point at the very beginning draws somebody who has a weight', () => {
+test('random: the smallest random number draws a candidate with a weight', () => {
   const [first] = orderRandomly(members('zero', 'a'), { zero: 0 }, never);
   assert.equal(first?.candidate.member, 'a/demo');
 });
 
-test('a point at the very end of sums that are not exact draws somebody who has a weight', () => {
+test('random: the largest random number draws a candidate with a weight although sums are not exact', () => {
   const justBelowOne = 1 - Number.EPSILON / 2;
   for (let count = 2; count < 40; count++) {
     const given = Array.from({ length: count }, (_, index) => memberOn(`m${index}`, { weight: 0.1 + index / 7 }));
@@ -100,7 +100,7 @@ test('a point at the very end of sums that are not exact draws somebody who has 
   }
 });
 
-test('shuffling gives every order alike', () => {
+test('shuffle: all orders are equally likely', () => {
   assertDistributed(
     ordersOf((chance) => shuffle(['a', 'b', 'c'], chance)),
     alike,

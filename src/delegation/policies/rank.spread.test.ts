@@ -32,7 +32,7 @@ const withCores = (...cores: number[]) =>
 
 const QUARTER: Demand = { cpu: 250, memory: GiB / 16, gpu: 0 };
 
-test('200 jobs at once spread over the members in proportion to their room', () => {
+test('spread: 200 jobs at once spread over the members in proportion to their free capacity', () => {
   const rooms = [32, 16, 8];
   const sent = send(200, QUARTER, withCores(...rooms));
   assert.equal(
@@ -45,16 +45,16 @@ test('200 jobs at once spread over the members in proportion to their room', () 
   }
 });
 
-test('members that are all idle share what comes', () => {
+test('spread: idle members share the jobs', () => {
   const sent = send(200, QUARTER, withCores(100, 200, 300, 400));
   for (const count of sent) assert.ok(count > 25 && count < 75, sent.join());
 });
 
-test('each takes as many as fit and not one more', () => {
+test('spread: each member gets as many jobs as fit', () => {
   assert.deepEqual(send(300, QUARTER, withCores(32, 16, 8)), [128, 64, 32]);
 });
 
-test('however many jobs come and whatever is free, nobody gets more than fits and nothing is left that would fit', () => {
+test('spread: no member gets more jobs than fit, and no job is left that would fit', () => {
   const rooms = fc.array(fc.integer({ min: 0, max: 12 }), { minLength: 1, maxLength: 5 });
   fc.assert(
     fc.property(rooms, fc.integer({ min: 100, max: 3000 }), fc.nat(60), fc.integer(), (cores, cpu, jobs, seed) => {

@@ -17,36 +17,36 @@ const cases: { name: string; policy?: string; given: Candidate[]; order: string[
     order: ['b', 'a', 'c'],
   },
   {
-    name: 'static: this cluster is first among equals, and only among them',
+    name: 'static: the origin is first among equals, and only among them',
     policy: 'static',
     given: [memberOn('a'), memberOn('b', { priority: 1 }), memberOn('self', { priority: 1, isSelf: true })],
     order: ['a', 'self', 'b'],
   },
   {
-    name: 'static: an unknown member keeps the place that its priority gives it',
+    name: 'static: a member without a snapshot keeps the position of its priority',
     policy: 'static',
     given: [memberOn('b', { priority: 1 }), memberOn('a', { snapshot: undefined })],
     order: ['a', 'b'],
   },
   {
-    name: 'static: one without room is last, whatever its priority',
+    name: 'static: a member without free capacity is last, whatever its priority',
     policy: 'static',
     given: [memberOn('full', { snapshot: full }), memberOn('a', { priority: 100 })],
     order: ['a', 'full'],
   },
   {
-    name: 'without a policy it is static',
+    name: 'static: the default policy',
     given: [memberOn('b', { priority: 1, snapshot: clusterWith([32]) }), memberOn('a')],
     order: ['a', 'b'],
   },
   {
-    name: 'with one of another name too',
+    name: 'static: also used for an unknown policy name',
     policy: 'fastest',
     given: [memberOn('b', { priority: 1, snapshot: clusterWith([32]) }), memberOn('a')],
     order: ['a', 'b'],
   },
   ...['load-based', 'topsis'].map((policy) => ({
-    name: `${policy}: the known, then by priority those of whom nothing is known, then the refused`,
+    name: `${policy}: first candidates with snapshots, then those without by priority, then the excluded`,
     policy,
     given: [
       memberOn('full', { snapshot: full }),
@@ -60,7 +60,7 @@ const cases: { name: string; policy?: string; given: Candidate[]; order: string[
     order: ['idle', 'slow', 'unknown', 'https://any.example/', 'old', 'strange', 'full'],
   })),
   ...['load-based', 'topsis'].map((policy) => ({
-    name: `${policy}: of those of whom nothing is known and whose priority is the same, who was sent least`,
+    name: `${policy}: candidates without snapshots and of equal priority are ordered by what was sent to them`,
     policy,
     given: [
       endpoint('https://any.example/'),
@@ -77,7 +77,7 @@ for (const { name, policy, given, order } of cases) {
   test(name, () => assert.deepEqual(namesIn(rank({ policy }, given, SMALL, never)), order));
 }
 
-test('the score of static is the priority, and that of who is not known is absent where status counts', () => {
+test('rank: the score of static is the priority; candidates without a snapshot have no score where snapshots count', () => {
   const given = [memberOn('a', { priority: 4, snapshot: undefined })];
   assert.deepEqual(rank({}, given, SMALL, never), [{ candidate: given[0], score: 4 }]);
   assert.deepEqual(rank({ policy: 'topsis' }, given, SMALL, never), [{ candidate: given[0] }]);

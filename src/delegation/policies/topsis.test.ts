@@ -25,7 +25,7 @@ const criteria: { name: string; better: Partial<Snapshot>; worse: Partial<Snapsh
   { name: 'fewer waiting jobs', better: { pending: 0 }, worse: { pending: 1 } },
 ];
 for (const { name, better, worse } of criteria) {
-  test(`${name} is better, all else being equal`, () => {
+  test(`topsis: ${name} is better, all else being equal`, () => {
     const given = [
       memberOn('a', { snapshot: clusterWith([8], worse) }),
       memberOn('b', { snapshot: clusterWith([8], better) }),
@@ -35,7 +35,7 @@ for (const { name, better, worse } of criteria) {
   });
 }
 
-test('what was just sent is taken from free CPU and free memory', () => {
+test('topsis: jobs in flight reduce free CPU and free memory', () => {
   const given = [memberOn('a', { inFlight: { ...NOTHING, cpu: 1 } }), memberOn('b')];
   assert.deepEqual(scoresOf(given), { a: 100, b: 0 });
   const other = [memberOn('a', { inFlight: { ...NOTHING, memory: 1 } }), memberOn('b')];
@@ -44,7 +44,7 @@ test('what was just sent is taken from free CPU and free memory', () => {
 
 // Both columns are 3:4, so 0.6 and 0.8 of their weight. CPU: 39 and 52, nodes: 6.4 and 4.8. A is 1.6 from the best and
 // 13 from the worst, and the other way round for B.
-test('free CPU weighs 65 and nodes weigh 8', () => {
+test('topsis: free CPU has weight 65 and nodes have weight 8', () => {
   const given = [
     memberOn('a', { snapshot: clusterWith([4], { nodeCount: 3 }) }),
     memberOn('b', { snapshot: clusterWith([3], { nodeCount: 4 }) }),
@@ -74,7 +74,7 @@ const pairs: { name: string; a: Partial<Snapshot>; b: Partial<Snapshot>; score: 
   },
 ];
 for (const { name, a, b, score } of pairs) {
-  test(`weights: ${name}`, () => {
+  test(`topsis: weights: ${name}`, () => {
     const tiny = { cpu: 0, memory: 0, gpu: 0 };
     const given = [memberOn('a', { snapshot: clusterWith([8], a) }), memberOn('b', { snapshot: clusterWith([8], b) })];
     const found = rank({ policy: 'topsis' }, given, tiny, never).find(({ candidate }) => candidate === given[0]);
@@ -97,7 +97,7 @@ test('F2: nothing but zeros is no difference', () => {
   assert.deepEqual(scores, [0, 0]);
 });
 
-test('who does not say how far it is or how many wait there is no better than the worst who does', () => {
+test('topsis: a missing round trip or queue length counts as the worst of the others', () => {
   for (const key of ['roundTrip', 'pending'] as const) {
     const { [key]: _, ...silent } = clusterWith([8]);
     const given = [
@@ -109,7 +109,7 @@ test('who does not say how far it is or how many wait there is no better than th
   }
 });
 
-test('where no job has ended, jobs count as very long', () => {
+test('topsis: without ended jobs the duration counts as very long', () => {
   const { meanDuration: _, ...fresh } = clusterWith([8]);
   const given = [
     memberOn('a', { snapshot: fresh }),
@@ -118,7 +118,7 @@ test('where no job has ended, jobs count as very long', () => {
   assert.deepEqual(scoresOf(given), { b: 0, a: 100 });
 });
 
-test('members within 20 % of the best take turns by chance, the others follow by score', () => {
+test('topsis: the order of members within 20 % of the best is random, the others follow by score', () => {
   const chance = seededRandom(11);
   const given = [20, 100, 95, 40, 98].map((cores) => memberOn(String(cores), { snapshot: clusterWith([cores]) }));
   const orders = Array.from({ length: 300 }, () => namesIn(byTopsis(given, chance)));

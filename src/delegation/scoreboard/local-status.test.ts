@@ -17,7 +17,7 @@ const ended = (
   ...more,
 });
 
-test('jobs that ran here are averaged, the newest counting most', () => {
+test('own durations: a moving average of jobs that ran here', () => {
   const durations = new LocalDurations('here');
   assert.equal(durations.mean, undefined);
   durations.finished(ended(10));
@@ -25,7 +25,7 @@ test('jobs that ran here are averaged, the newest counting most', () => {
   assert.equal(durations.mean, 12);
 });
 
-test('what ran elsewhere, was cancelled, never began or was called does not count', () => {
+test('own durations: delegated, cancelled and never started jobs and synchronous calls do not count', () => {
   const durations = new LocalDurations('here');
   durations.finished(ended(10, { place: 'b' }));
   durations.finished(ended(10, { state: 'cancelled' }));

@@ -32,13 +32,13 @@ function scene() {
   return { clock, questions, board, problems, scores, answered };
 }
 
-test('nobody is asked before somebody is interested', () => {
+test('scoreboard: no cluster is asked before it is watched', () => {
   const { questions, scores } = scene();
   assert.equal(scores.snapshotFor('b'), undefined);
   assert.equal(questions.length, 0);
 });
 
-test('the first who is interested has the cluster asked at once, and does not wait for it', async (t) => {
+test('scoreboard: the first watch asks the cluster at once, without waiting for the answer', async (t) => {
   const { questions, board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -49,7 +49,7 @@ test('the first who is interested has the cluster asked at once, and does not wa
   assert.equal(scores.snapshotFor('b')?.freeCpu, 4000);
 });
 
-test('a snapshot ages from the moment that it was asked for', async (t) => {
+test('scoreboard: the age of a snapshot counts from its request', async (t) => {
   const { clock, board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -59,7 +59,7 @@ test('a snapshot ages from the moment that it was asked for', async (t) => {
   assert.equal(scores.snapshotFor('b')?.age, 1_000);
 });
 
-test('a cluster that does not answer is reported, stays unknown and is not asked again at once', async (t) => {
+test('scoreboard: a cluster that does not answer is reported, stays unknown and is not asked again at once', async (t) => {
   const { questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -70,7 +70,7 @@ test('a cluster that does not answer is reported, stays unknown and is not asked
   assert.equal(scores.snapshotFor('b'), undefined);
 });
 
-test('a cluster that stopped answering keeps what it said, ever older', async (t) => {
+test('scoreboard: the snapshot of a cluster that stopped answering is kept and gets older', async (t) => {
   const { clock, questions, board, problems, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -83,7 +83,7 @@ test('a cluster that stopped answering keeps what it said, ever older', async (t
   assert.equal(scores.snapshotFor('b')?.age, 100_000);
 });
 
-test('what nobody is interested in any more is forgotten', async (t) => {
+test('scoreboard: a cluster that is no longer watched is forgotten', async (t) => {
   const { clock, board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -93,7 +93,7 @@ test('what nobody is interested in any more is forgotten', async (t) => {
   assert.equal(scores.snapshotFor('b'), undefined);
 });
 
-test('what was sent counts at once, and no more when it was refused', (t) => {
+test('in flight: an offered job counts at once, until it is rejected', (t) => {
   const { board, scores } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -105,7 +105,7 @@ test('what was sent counts at once, and no more when it was refused', (t) => {
   assert.deepEqual(scores.inFlightFor('b'), JOB);
 });
 
-test('what arrived before a snapshot was asked for is in it; what arrived after, or not yet, is not', async (t) => {
+test('in flight: a job that was accepted before a snapshot was requested is in it; a later or unanswered one is not', async (t) => {
   const { clock, questions, board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -122,7 +122,7 @@ test('what arrived before a snapshot was asked for is in it; what arrived after,
   await eventually(() => assert.ok(scores.inFlightFor('b').cpu === 2000));
 });
 
-test('what a cluster took long ago, and never said what is free, is forgotten', (t) => {
+test('in flight: jobs accepted long ago by a cluster without snapshots are forgotten', (t) => {
   const { clock, board, scores } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -135,7 +135,7 @@ test('what a cluster took long ago, and never said what is free, is forgotten', 
   assert.equal(scores.inFlightFor('b').cpu, 2_000);
 });
 
-test('durations are averaged, the newest counting most', async (t) => {
+test('scoreboard: the durations of jobs are a moving average', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -146,7 +146,7 @@ test('durations are averaged, the newest counting most', async (t) => {
   assert.equal(scores.snapshotFor('b')?.meanDuration, 12);
 });
 
-test('how long our jobs took there counts before what the cluster says of all', async (t) => {
+test('scoreboard: the duration of our jobs takes precedence over the figure that the cluster reports', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -156,7 +156,7 @@ test('how long our jobs took there counts before what the cluster says of all', 
   assert.equal(scores.snapshotFor('b')?.meanDuration, 10);
 });
 
-test('room: a job that ends before a snapshot shows it gives back what was counted for it, once', async (t) => {
+test('in flight: a job that ends before a snapshot includes it frees its capacity once', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -169,7 +169,7 @@ test('room: a job that ends before a snapshot shows it gives back what was count
   assert.deepEqual(scores.inFlightFor('b'), JOB);
 });
 
-test('room: a job that the snapshot shows is free room when it ends, until the next snapshot', async (t) => {
+test('in flight: the capacity of an ended job that the snapshot includes counts as free until the next snapshot', async (t) => {
   const { clock, questions, board, scores, answered } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -189,7 +189,7 @@ test('room: a job that the snapshot shows is free room when it ends, until the n
   await eventually(() => assert.equal(scores.inFlightFor('b').cpu, 0));
 });
 
-test('room: a member that has none is believed for as much or more, until a job ends there', (t) => {
+test('no room: a rejection counts for the same or a larger demand, until a job ends there', (t) => {
   const { board, scores } = scene();
   t.after(() => scores.close());
   scores.watch([board]);
@@ -202,7 +202,7 @@ test('room: a member that has none is believed for as much or more, until a job 
   assert.equal(reasonFor(1000), undefined);
 });
 
-test('room: a member that had none is asked again once its cluster was asked later, or cannot be', async (t) => {
+test('no room: a rejection ends with the next snapshot, or after a while without one', async (t) => {
   const { clock, questions, board, scores } = scene();
   t.after(() => scores.close());
   const changes: string[] = [];
@@ -224,7 +224,7 @@ test('room: a member that had none is asked again once its cluster was asked lat
   assert.equal(scores.noRoomReason('b', 'b/demo', JOB), undefined);
 });
 
-test('return: a cluster that answers somebody again is asked at once, and its answer is a return', async (t) => {
+test('return: a cluster that answered another request is asked at once, and its answer counts as a return', async (t) => {
   const { questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   const changes: string[] = [];
@@ -241,7 +241,7 @@ test('return: a cluster that answers somebody again is asked at once, and its an
   assert.equal(questions.length, 2);
 });
 
-test('return: a cluster that did not answer and asks for something is asked, but not all the time', async (t) => {
+test('return: an unreachable cluster that sends a request is asked, at a limited rate', async (t) => {
   const { clock, questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   let hopes = 0;
@@ -258,7 +258,7 @@ test('return: a cluster that did not answer and asks for something is asked, but
   assert.deepEqual([questions.length, hopes], [2, 1]);
 });
 
-test('return: a cluster that jobs may go to is asked every ten seconds or so, however long it was away', async (t) => {
+test('return: a watched cluster is asked about every ten seconds, however long it was unreachable', async (t) => {
   const { clock, questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   for (let failures = 1; failures <= 6; failures++) {
@@ -270,7 +270,7 @@ test('return: a cluster that jobs may go to is asked every ten seconds or so, ho
   }
 });
 
-test('cause: why a cluster does not answer is reported when it is new, and again after an answer', async (t) => {
+test('cause: an error is reported when it is new, and again after an answer', async (t) => {
   const { clock, questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   const asked = async (answer: Snapshot | Error) => {

@@ -25,7 +25,7 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-test('whatever happens, in the end every job has ended, nothing runs twice, and all room is free', async (t) => {
+test('target (property): in the end every job has ended, nothing ran twice, and all capacity is free', async (t) => {
   const property = fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
     const cleaning: (() => unknown)[] = [];
     const context = { after: (clean: () => unknown) => void cleaning.unshift(clean) } as typeof t;

@@ -11,7 +11,7 @@ import { MEMBER, offered, openTarget } from './target.fixture.ts';
 
 const PHOTO = { bucket: 'inputs', key: 'in/photo.jpg' };
 
-test('an offer is on the disk when it is answered, and runs as a job of the worker', async (t) => {
+test('accept: an offer is on disk when it is answered, and runs as a job of the worker', async (t) => {
   const target = await openTarget(t);
   target.origin.input = PHOTO;
   const { attempt, repeated } = await target.offer({ trigger: 'storage' });
@@ -41,7 +41,7 @@ test('an offer is on the disk when it is answered, and runs as a job of the work
   await eventually(() => assert.ok(target.runner.attempts.has(attempt)));
 });
 
-test('the same offer again is the same attempt, and asks the origin for nothing', async (t) => {
+test('accept: a repeated offer is the same attempt, and needs no permit', async (t) => {
   const target = await openTarget(t);
   const first = await target.offer();
   const asked = target.origin.permits.length;
@@ -51,7 +51,7 @@ test('the same offer again is the same attempt, and asks the origin for nothing'
   assert.equal(target.capacity.taken, 1000);
 });
 
-test('the same offer twice at the same moment is taken once and answered alike', async (t) => {
+test('accept: two concurrent copies of an offer are accepted once, with the same answer', async (t) => {
   const target = await openTarget(t);
   const gate = Promise.withResolvers<void>();
   target.origin.gate = gate.promise;
@@ -63,7 +63,7 @@ test('the same offer twice at the same moment is taken once and answered alike',
   await eventually(() => assert.equal(target.runner.attempts.get(one?.attempt ?? '')?.starts, 1));
 });
 
-test('an offer that was stored by a try which failed just after runs when it is offered again', async (t) => {
+test('accept: a job that was stored before a failure runs when it is offered again', async (t) => {
   const target = await openTarget(t);
   const store = target.cluster.jobs;
   const accept = store.accept.bind(store);
@@ -83,14 +83,14 @@ test('an offer that was stored by a try which failed just after runs when it is 
   await target.until(attempt, 'running');
 });
 
-test('another event under the same offer is refused, and the first stays what it is', async (t) => {
+test('accept: the same job and epoch with another event is rejected, and the first stays', async (t) => {
   const target = await openTarget(t);
   const { attempt } = await target.offer();
   await assert.rejects(target.offer({ event: Buffer.from('other') }), { code: 'payload-differs' });
   assert.equal((await target.get(attempt))?.taken?.payload, hash('sha256', 'moo'));
 });
 
-test('another epoch, and another job, are other attempts', async (t) => {
+test('accept: another epoch or another job is another attempt', async (t) => {
   const target = await openTarget(t, { cpu: 3000 });
   const names = [
     await target.offer(),
@@ -109,7 +109,7 @@ const refusals = [
   { name: 'an origin that does not answer', silent: true, code: 'origin-silent' },
 ];
 for (const { name, input, over, silent = false, code } of refusals) {
-  test(`${name} is a refusal: nothing is kept, and the room is free`, async (t) => {
+  test(`accept: rejected for ${name}: nothing is stored, and the capacity is free`, async (t) => {
     const target = await openTarget(t);
     Object.assign(target.origin, { input, over, silent });
     await assert.rejects(target.offer(), { code });
@@ -120,20 +120,20 @@ for (const { name, input, over, silent = false, code } of refusals) {
   });
 }
 
-test('whoever could not hand in a result does not take a job that has no input either', async (t) => {
+test("accept: a target that cannot reach the origin's store rejects a job without input too", async (t) => {
   const target = await openTarget(t);
   target.origin.store = { ...target.origin.store, endpoint: 'http://127.0.0.1:1' };
   await assert.rejects(target.offer(), { code: 'input-unreadable' });
   assert.equal(target.capacity.taken, 0);
 });
 
-test('a store that nobody vouches for is not dialled when its address is not public', async (t) => {
+test('accept: a store that the operator does not trust is not connected to if its address is not public', async (t) => {
   const target = await openTarget(t, { parts: { stores: { registered: new Map(), isOwn: () => false, own: [] } } });
   target.origin.input = PHOTO;
   await assert.rejects(target.offer(), { code: 'input-unreadable', message: /OSCAR_PEER_NETWORKS/ });
 });
 
-test('without room an offer is refused at once, and nobody is asked for keys', async (t) => {
+test('accept: without free capacity an offer is rejected at once, without a permit request', async (t) => {
   const target = await openTarget(t, { cpu: 1000 });
   await target.offer();
   const asked = target.origin.permits.length;
@@ -141,7 +141,7 @@ test('without room an offer is refused at once, and nobody is asked for keys', a
   assert.deepEqual([target.origin.permits.length, target.capacity.taken], [asked, 1000]);
 });
 
-test('an offer for which there is room does not overtake who waits here for more', async (t) => {
+test('accept: an offer that fits does not overtake a job that waits for more capacity', async (t) => {
   const target = await openTarget(t, { cpu: 2000 });
   await target.offer();
   target.dispatcher.enqueue({ service: 'ox', id: 'ox-1', owner: BOB, demand: { cpu: 1500, memory: 0, gpu: 0 } });
@@ -150,7 +150,7 @@ test('an offer for which there is room does not overtake who waits here for more
   assert.equal(target.capacity.taken, 1000);
 });
 
-test('an offer for which its owner has no quota left is refused at once, unless it may run nowhere else', async (t) => {
+test('quota: an offer whose owner has no quota left is rejected at once, unless it is pinned', async (t) => {
   const quotas = { reserve: () => 'the quota of its owner does not suffice', release: () => undefined };
   const target = await openTarget(t, { parts: { quotas } });
   await assert.rejects(target.offer(), { code: 'offer-no-room', message: /quota of its owner/ });
@@ -159,7 +159,7 @@ test('an offer for which its owner has no quota left is refused at once, unless 
   await target.until(attempt, 'running');
 });
 
-test('of offers that come at once no more are taken than their owner has quota for, and who fails gives it back', async (t) => {
+test("quota: concurrent offers are accepted up to the owner's quota, and a failed one releases its reservation", async (t) => {
   const kept = new Set<string>();
   const quotas = {
     reserve: ({ id }: JobKey) => (kept.size === 0 ? void kept.add(id) : 'the quota of its owner does not suffice'),
@@ -175,7 +175,7 @@ test('of offers that come at once no more are taken than their owner has quota f
   assert.equal(kept.size, 1);
 });
 
-test('one for which there is no room keeps no quota', async (t) => {
+test('quota: an offer without free capacity releases its quota', async (t) => {
   const kept = new Set<string>();
   const quotas = {
     reserve: ({ id }: JobKey) => void kept.add(id),
@@ -187,7 +187,7 @@ test('one for which there is no room keeps no quota', async (t) => {
   assert.deepEqual([...kept], [attempt]);
 });
 
-test('one that the cluster does not let start yet holds no room, says that it waits, and runs when it is let in', async (t) => {
+test('accept: a suspended job reserves no capacity, is reported as waiting, and runs when it is admitted', async (t) => {
   let holding: HoldingStore | undefined;
   const target = await openTarget(t, { store: (store) => (holding = holdingStore(store)) });
   const { attempt } = await target.offer();
@@ -199,12 +199,12 @@ test('one that the cluster does not let start yet holds no room, says that it wa
   await target.until(attempt, 'running');
 });
 
-test('a job that no node here could ever run is refused even when it may run nowhere else', async (t) => {
+test('accept: a job that no node can ever run is rejected even if it is pinned', async (t) => {
   const target = await openTarget(t, { cpu: 500 });
   await assert.rejects(target.offer({ pinned: true }), { code: 'offer-no-room', message: /it needs 1000/ });
 });
 
-test('one that may run nowhere else waits in line, others are refused while it does, and then it runs', async (t) => {
+test('pinned: a pinned job waits in the queue, other offers are rejected meanwhile, and then it runs', async (t) => {
   const target = await openTarget(t, { cpu: 1500, definition: { cpu: '1' } });
   const first = await target.offer();
   const second = await target.offer({ epoch: 2, pinned: true });
@@ -214,7 +214,7 @@ test('one that may run nowhere else waits in line, others are refused while it d
   await target.until(second.attempt, 'running');
 });
 
-test('while it waits in line its origin hears of it; when the origin does not want it any more, it leaves the line', async (t) => {
+test('pinned: a queued job is reported to its origin, and leaves the queue when the origin no longer wants it', async (t) => {
   const target = await openTarget(t);
   await target.offer();
   const { attempt } = await target.offer({ epoch: 2, pinned: true });
@@ -226,7 +226,7 @@ test('while it waits in line its origin hears of it; when the origin does not wa
   await eventually(() => assert.equal(target.dispatcher.waiting, 0));
 });
 
-test('an offer in the name of somebody else than the owner of the worker is refused', async (t) => {
+test("accept: an offer that is not in the name of the worker's owner is rejected", async (t) => {
   const target = await openTarget(t);
   const bob = { kind: 'user', uid: BOB, name: BOB, groups: [], operator: false } as const;
   for (const principal of [bob, { kind: 'admin' } as const]) {

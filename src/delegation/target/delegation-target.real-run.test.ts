@@ -48,7 +48,7 @@ async function assertHandedIn(origin: ScriptedOrigin, names: string[]): Promise<
   );
 }
 
-test('a script of another cluster reads its input there and leaves its results there', async (t) => {
+test('real run: a script reads its input at the origin and writes its results there', async (t) => {
   const script =
     'mkdir "$TMP_OUTPUT_DIR/d"; cat "$INPUT_FILE_PATH" > "$TMP_OUTPUT_DIR/d/copy"; echo "$JOB_UUID" > "$TMP_OUTPUT_DIR/id"';
   const { target } = await openRealTarget(t, script);
@@ -60,7 +60,7 @@ test('a script of another cluster reads its input there and leaves its results t
   await eventually(() => assert.equal(target.capacity.taken, 0));
 });
 
-test('one that is found again by the next manager, and whose origin is away when it ends, still delivers', async (t) => {
+test('real run: an attempt that the next manager resumed delivers its results although the origin was away at its end', async (t) => {
   const signs = scratch(t);
   const [begun, go] = [join(signs, 'begun'), join(signs, 'go')];
   const script = `echo > ${begun}; while [ ! -e ${go} ]; do sleep 0.02; done; echo done > "$TMP_OUTPUT_DIR/out"`;
@@ -84,7 +84,7 @@ test('one that is found again by the next manager, and whose origin is away when
   await assertHandedIn(next.origin, ['out']);
 });
 
-test('results that wait for an origin which is away outlive a manager that is told to stop', async (t) => {
+test('real run: results that wait for an unreachable origin survive a stop of the manager', async (t) => {
   const { target, newRunner } = await openRealTarget(t, 'echo done > "$TMP_OUTPUT_DIR/out"');
   // Not young enough to upload with.
   target.origin.lease = 0;
@@ -109,7 +109,7 @@ test('results that wait for an origin which is away outlive a manager that is to
   await assertHandedIn(next.origin, ['out']);
 });
 
-test('a stop of the origin ends the process', async (t) => {
+test('real run: a stop request of the origin ends the process', async (t) => {
   const begun = join(scratch(t), 'begun');
   const { target } = await openRealTarget(t, `echo > ${begun}; exec sleep 600`);
   const { attempt } = await target.offer();

@@ -16,7 +16,7 @@ async function running(target: TestTarget, epoch = 1): Promise<string> {
 
 const lastReport = ({ origin }: TestTarget) => origin.reports.at(-1)?.report;
 
-test('the origin hears of the start at once, now and then that it runs, and of its end; then the job ends here', async (t) => {
+test('report: the target reports the start at once, then periodically, then the end; then its own job ends', async (t) => {
   const target = await openTarget(t, { faster: 10_000 });
   const attempt = await running(target);
   await eventually(() => assert.ok(target.origin.states().length > 2));
@@ -39,7 +39,7 @@ test('the origin hears of the start at once, now and then that it runs, and of i
   assert.deepEqual([...new Set(later)], [2], 'nothing more is said about one that has ended');
 });
 
-test('a script that fails is told with its exit code', async (t) => {
+test('report: a failed script is reported with its exit code', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.runner.end(attempt, { outcome: 'failed', reason: 'ScriptFailed', message: 'exit code 3', exitCode: 3 });
@@ -50,7 +50,7 @@ test('a script that fails is told with its exit code', async (t) => {
   assert.deepEqual([report.exitCode, report.reason, report.message], [3, 'ScriptFailed', 'exit code 3']);
 });
 
-test('success without a list of its results is told as a failure', async (t) => {
+test('report: success without a manifest is reported as a failure', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.runner.end(attempt);
@@ -58,7 +58,7 @@ test('success without a list of its results is told as a failure', async (t) => 
   assert.equal(lastReport(target)?.state, 'failed');
 });
 
-test('one whose script never began is given back, with what hindered it', async (t) => {
+test('report: a job whose script never started is released with the reason', async (t) => {
   const target = await openTarget(t);
   target.runner.refuse = new Error('no containers today');
   const { attempt } = await target.offer();
@@ -77,7 +77,7 @@ const overs = [
   { name: 'gone', over: new DelegationError('job-gone', 'x'), says: /does not know the job/ },
 ];
 for (const { name, over, says } of overs) {
-  test(`a run whose job is ${name} is stopped, and its origin is told nothing more`, async (t) => {
+  test(`report: a running attempt whose job is ${name} is stopped, and nothing more is reported`, async (t) => {
     const target = await openTarget(t);
     const attempt = await running(target);
     target.origin.over = over;
@@ -89,7 +89,7 @@ for (const { name, over, says } of overs) {
     await eventually(() => assert.equal(target.capacity.taken, 0));
   });
 
-  test(`an end whose job is ${name} by then is nobody's, and that is said`, async (t) => {
+  test(`report: the end of an attempt whose job is ${name} is not accepted, and the record says so`, async (t) => {
     const target = await openTarget(t, { faster: 1 });
     const attempt = await running(target);
     target.origin.over = over;
@@ -100,7 +100,7 @@ for (const { name, over, says } of overs) {
   });
 }
 
-test('an origin that is silent at the end is told when it is back, and the room is free meanwhile', async (t) => {
+test('report: the end is reported when a silent origin answers again, and the capacity is free meanwhile', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.origin.silent = true;
@@ -112,7 +112,7 @@ test('an origin that is silent at the end is told when it is back, and the room 
   assert.equal(lastReport(target)?.state, 'succeeded');
 });
 
-test('an origin that is silent for a day is not told any more', async (t) => {
+test('report: after a day of silence the end is not reported any more', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.origin.silent = true;
@@ -124,7 +124,7 @@ test('an origin that is silent for a day is not told any more', async (t) => {
   assert.equal((await target.until(attempt, 'cancelled')).timeline.at(-1)?.reason, 'OriginSilent');
 });
 
-test('a run goes on while its origin is silent', async (t) => {
+test('run: a script continues while its origin is silent', async (t) => {
   const target = await openTarget(t, { faster: 10_000 });
   const attempt = await running(target);
   target.origin.silent = true;
@@ -135,7 +135,7 @@ test('a run goes on while its origin is silent', async (t) => {
   assert.deepEqual([target.runner.attempts.get(attempt)?.stopped, target.origin.reports.length], [undefined, heard]);
 });
 
-test('a run goes on while its worker has no key: another may just have taken its place', async (t) => {
+test('run: a script continues while its worker has no key, because the key may just be replaced', async (t) => {
   const known: { origin?: ScriptedOrigin; key?: typeof KEY } = { key: KEY };
   const coordinatorOf = async () => known.origin && { origin: known.origin, key: known.key };
   const target = await openTarget(t, { faster: 10_000, parts: { coordinatorOf } });
@@ -150,7 +150,7 @@ test('a run goes on while its worker has no key: another may just have taken its
   await target.until(attempt, 'succeeded');
 });
 
-test('a job of an origin that is away before it begins is given back when its lease is over', async (t) => {
+test('start: a job whose origin is away before it starts is released when the lease is over', async (t) => {
   const target = await openTarget(t);
   // Not young enough to begin with: it is asked for again, and nobody answers.
   target.origin.lease = 0;
@@ -169,7 +169,7 @@ test('a job of an origin that is away before it begins is given back when its le
   assert.equal(lastReport(target)?.state, 'released');
 });
 
-test('a job that its origin fences before it begins is not begun', async (t) => {
+test('start: a job that was fenced before it starts is not started', async (t) => {
   const target = await openTarget(t, { faster: 1 });
   const first = await running(target);
   const { attempt } = await target.offer({ epoch: 2, pinned: true });
@@ -185,7 +185,7 @@ test('a job that its origin fences before it begins is not begun', async (t) => 
   await eventually(() => assert.equal(next.capacity.taken, 0));
 });
 
-test('its origin can stop it, and nobody else', async (t) => {
+test('stop: only the origin can stop an attempt', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   await target.taken.stop(target.key(attempt), { ...target.from, member: 'oscar-cluster-c/calf' });
@@ -198,7 +198,7 @@ test('its origin can stop it, and nobody else', async (t) => {
   await target.taken.stop(target.key(attempt), target.from);
 });
 
-test('its origin can stop it while it waits, and while it is being taken', async (t) => {
+test('stop: the origin can stop an attempt while it waits and while it is being accepted', async (t) => {
   const target = await openTarget(t);
   await running(target);
   const waits = await target.offer({ epoch: 2, pinned: true });
@@ -219,7 +219,7 @@ test('its origin can stop it while it waits, and while it is being taken', async
   assert.equal((await target.get(name))?.state, 'cancelled');
 });
 
-test('somebody here who cancels it ends it for its origin too', async (t) => {
+test('cancel: cancelling a running attempt at the target ends it for its origin too', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   await target.dispatcher.cancel(target.key(attempt), 'cancelled');
@@ -228,7 +228,7 @@ test('somebody here who cancels it ends it for its origin too', async (t) => {
   assert.deepEqual([report?.state, report?.message], ['failed', 'it was cancelled']);
 });
 
-test('somebody here who cancels one that waits ends it for its origin too', async (t) => {
+test('cancel: cancelling a waiting attempt at the target ends it for its origin too', async (t) => {
   const target = await openTarget(t, { faster: 1 });
   await running(target);
   const { attempt } = await target.offer({ epoch: 2, pinned: true });
@@ -244,7 +244,7 @@ test('somebody here who cancels one that waits ends it for its origin too', asyn
   });
 });
 
-test('what runs for a federation that it left meanwhile is found by the next manager, and ended', async (t) => {
+test('restart: the next manager ends attempts of a federation that the worker has left', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.end();
@@ -255,7 +255,7 @@ test('what runs for a federation that it left meanwhile is found by the next man
   assert.equal(next.runner.attempts.get(attempt)?.stopped, 'superseded');
 });
 
-test('the log of an attempt is for its origin alone', async (t) => {
+test('logs: only the origin can read the log of an attempt', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   const options = { timestamps: false, follow: false };
@@ -266,7 +266,7 @@ test('the log of an attempt is for its origin alone', async (t) => {
   await assert.rejects(others, { code: 'job-gone' });
 });
 
-test('a crash between the disk and the start loses nothing: the next manager begins it, once', async (t) => {
+test('restart: after a crash between storing and starting, the next manager starts the job once', async (t) => {
   const target = await openTarget(t);
   target.dispatcher.begin = () => undefined;
   const { attempt } = await target.offer();
@@ -279,7 +279,7 @@ test('a crash between the disk and the start loses nothing: the next manager beg
   await eventually(() => assert.equal(next.capacity.taken, 0));
 });
 
-test('a manager that comes back finds what runs, without asking its origin, and tells its end', async (t) => {
+test('restart: a restarted manager resumes running attempts without asking the origin, and reports their end', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.origin.silent = true;
@@ -293,7 +293,7 @@ test('a manager that comes back finds what runs, without asking its origin, and 
   await next.until(attempt, 'succeeded');
 });
 
-test('what ran before its start was written down is taken up too, even when its origin is away', async (t) => {
+test('restart: an attempt that started before its start was recorded is resumed too, even if its origin is away', async (t) => {
   const target = await openTarget(t);
   const { attempt } = await target.offer();
   await eventually(() => assert.ok(target.runner.attempts.has(attempt)));
@@ -309,7 +309,7 @@ test('what ran before its start was written down is taken up too, even when its 
   await eventually(() => assert.equal(next.runner.attempts.get(attempt)?.starts, 2));
 });
 
-test('a manager that comes back hands in what it had not handed in, and holds no room for it', async (t) => {
+test('restart: a restarted manager reports unreported results, and reserves no capacity for them', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   target.origin.silent = true;
@@ -325,7 +325,7 @@ test('a manager that comes back hands in what it had not handed in, and holds no
   );
 });
 
-test('one that waits in line is still in line after a restart, and its origin still hears of it', async (t) => {
+test('restart: a queued job is still queued, and still reported to its origin', async (t) => {
   const target = await openTarget(t);
   const first = await running(target);
   const { attempt } = await target.offer({ epoch: 2, pinned: true });
@@ -336,7 +336,7 @@ test('one that waits in line is still in line after a restart, and its origin st
   await next.until(attempt, 'running');
 });
 
-test('a worker that is none of that federation any more has nothing to hand in', async (t) => {
+test('report: a worker that has left the federation reports no results', async (t) => {
   const target = await openTarget(t);
   const attempt = await running(target);
   const { federation: _, ...alone } = target.service;

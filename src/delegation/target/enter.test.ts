@@ -34,7 +34,7 @@ async function openWorker(t: Context) {
 
 const stored = async ({ cluster }: TestTarget) => (await cluster.jobs.list({ service: 'calf', limit: 9 })).items.length;
 
-test('a job that comes to a worker is opened at its coordinator, under a name of the service there', async (t) => {
+test("enter: a job sent to a worker is created at its coordinator, with an id of the coordinator's service", async (t) => {
   const { target, enter } = await openWorker(t);
   const { key, location } = await enter(USER, Buffer.from('moo'));
   assert.match(key.id, /^cow-[0-9a-f-]{36}$/);
@@ -44,7 +44,7 @@ test('a job that comes to a worker is opened at its coordinator, under a name of
   assert.equal(await stored(target), 0);
 });
 
-test('an event of a store that comes twice with the token is one job', async (t) => {
+test('enter: a storage event that is sent twice with the token is one job', async (t) => {
   const { target, enter } = await openWorker(t);
   const one = await enter(TOKEN, eventFor('in/a'));
   const two = await enter(TOKEN, eventFor('in/a'));
@@ -55,20 +55,20 @@ test('an event of a store that comes twice with the token is one job', async (t)
   assert.notEqual(outside[0]?.key.id, outside[1]?.key.id);
 });
 
-test('a coordinator that does not answer is said to be silent, and nothing is kept', async (t) => {
+test('enter: if the coordinator does not answer, the error says so and nothing is stored', async (t) => {
   const { target, enter } = await openWorker(t);
   target.origin.silent = true;
   await assert.rejects(enter(USER, Buffer.from('moo')), { code: 'origin-silent', message: /try again/ });
   assert.equal(await stored(target), 0);
 });
 
-test('what the coordinator says is passed on', async (t) => {
+test('enter: errors of the coordinator are passed on', async (t) => {
   const { target, enter } = await openWorker(t);
   target.origin.over = new DelegationError('job-gone', 'no such service');
   await assert.rejects(enter(USER, Buffer.from('moo')), { code: 'job-gone' });
 });
 
-test('an event that is too large is refused before anybody is asked', async (t) => {
+test('enter: an event that is too large is rejected before the coordinator is asked', async (t) => {
   const { target, enter } = await openWorker(t);
   await assert.rejects(enter(USER, Buffer.alloc(1025)), { code: 'event-too-large' });
   assert.equal(target.origin.opened.length, 0);

@@ -6,19 +6,37 @@ import { originStoreAccess } from './origin-store.ts';
 
 const cases = [
   {
-    name: 'the store that the operator names for this cluster is dialled freely',
+    name: 'origin store: the store that the operator registered for the cluster is not guarded',
     store: 'https://s.lab',
     guarded: false,
   },
-  { name: 'however it is written', store: 'https://S.lab:443/', guarded: false },
-  { name: 'its neighbour is dialled with care', store: 'https://s.lab:9000', guarded: true },
-  { name: 'the same host without TLS is dialled with care', store: 'http://s.lab', guarded: true },
-  { name: 'the store of another cluster is dialled with care', store: 'https://s.lab', of: 'd', guarded: true },
-  { name: 'one of a cluster that nobody knows is dialled with care', store: 'https://s.lab', of: 'x', guarded: true },
-  { name: 'our own is dialled with care when another manager names it', store: 'http://own:9000', guarded: true },
-  { name: 'and freely when that manager is we', store: 'http://own:9000', endpoint: 'https://me', guarded: false },
-  { name: 'which does not help any other', store: 'http://10.0.0.1', endpoint: 'https://me', guarded: true },
-  { name: 'what is no address is dialled with care', store: 'nonsense', guarded: true },
+  {
+    name: 'origin store: another spelling of the same address is not guarded',
+    store: 'https://S.lab:443/',
+    guarded: false,
+  },
+  { name: 'origin store: another port of the same host is guarded', store: 'https://s.lab:9000', guarded: true },
+  { name: 'origin store: the same host without TLS is guarded', store: 'http://s.lab', guarded: true },
+  { name: 'origin store: the store of another cluster is guarded', store: 'https://s.lab', of: 'd', guarded: true },
+  { name: 'origin store: the store of an unknown cluster is guarded', store: 'https://s.lab', of: 'x', guarded: true },
+  {
+    name: 'origin store: our own store is guarded if another manager names it',
+    store: 'http://own:9000',
+    guarded: true,
+  },
+  {
+    name: 'origin store: our own store is not guarded if we are the origin',
+    store: 'http://own:9000',
+    endpoint: 'https://me',
+    guarded: false,
+  },
+  {
+    name: 'origin store: other stores are guarded even if we are the origin',
+    store: 'http://10.0.0.1',
+    endpoint: 'https://me',
+    guarded: true,
+  },
+  { name: 'origin store: an invalid address is guarded', store: 'nonsense', guarded: true },
 ];
 for (const { name, store, of = 'c', endpoint = 'https://them', guarded } of cases) {
   test(name, () => {

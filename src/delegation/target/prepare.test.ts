@@ -27,7 +27,7 @@ async function attemptOf(target: TestTarget, event: Uint8Array): Promise<Attempt
   });
 }
 
-test('the script sees what it would see at the origin, and the name of the service that runs it', async (t) => {
+test("prepare: the script's environment is that of the origin, with the name of the worker", async (t) => {
   const target = await openTarget(t, {
     definition: {
       environment: { variables: { GREETING: 'hello', JOB_UUID: 'forged' } },
@@ -58,14 +58,14 @@ test('the script sees what it would see at the origin, and the name of the servi
   assert.equal(attempt.answer, false);
 });
 
-test('an event that names a file which the origin does not give is data', async (t) => {
+test('prepare: an event with a file that the origin does not permit is the input itself', async (t) => {
   const target = await openTarget(t);
   const attempt = await attemptOf(target, EVENT);
   assert.deepEqual(attempt.input, { kind: 'bytes', name: 'event-file-cow-1', bytes: new Uint8Array(EVENT) });
   assert.equal(attempt.environment['STORAGE_OBJECT_KEY'], undefined);
 });
 
-test('between the offer and the input one permit is enough; later there is a new one', async (t) => {
+test('prepare: one permit is used from the offer to the input; later a new one is requested', async (t) => {
   const target = await openTarget(t);
   target.origin.input = PHOTO;
   const attempt = await attemptOf(target, EVENT);
@@ -80,7 +80,7 @@ test('between the offer and the input one permit is enough; later there is a new
   assert.deepEqual([...stores], [['minio.origin', access]]);
 });
 
-test('results wait for an origin that is away, and their room is given to others', async (t) => {
+test('prepare: results wait for an unreachable origin, and their capacity is released', async (t) => {
   const target = await openTarget(t);
   const attempt = await attemptOf(target, EVENT);
   target.ahead = 31_000;
@@ -91,7 +91,7 @@ test('results wait for an origin that is away, and their room is given to others
   assert.equal((await stores).size, 1);
 });
 
-test('results that nobody wants any more do not wait', async (t) => {
+test('prepare: results of a fenced attempt do not wait', async (t) => {
   const target = await openTarget(t);
   const attempt = await attemptOf(target, EVENT);
   target.ahead = 31_000;
@@ -99,7 +99,7 @@ test('results that nobody wants any more do not wait', async (t) => {
   await assert.rejects(attempt.stores(), { message: /another attempt/ });
 });
 
-test('results of a job that was cancelled do not wait', async (t) => {
+test('prepare: results of a cancelled job do not wait', async (t) => {
   const target = await openTarget(t);
   const attempt = await attemptOf(target, EVENT);
   target.ahead = 31_000;

@@ -12,7 +12,7 @@ const permit = (lease: number): Permit => ({
 });
 const taken = (uid: string) => ({ uid, member: 'b/calf', job: { service: 'cow', id: 'cow-1' }, epoch: 1, payload: '' });
 
-test('keys of jobs that never began are not held for ever', () => {
+test('permit cache: permits of jobs that never started are dropped', () => {
   let now = 0;
   const permits = new PermitCache({ services: undefined as never, coordinatorOf: undefined as never, now: () => now });
   for (let n = 0; n < 100; n++) {
@@ -22,7 +22,7 @@ test('keys of jobs that never began are not held for ever', () => {
   assert.ok(permits.size <= 3, `${permits.size} are kept`);
 });
 
-test('each federation has the lease that its origin last said', () => {
+test("permit cache: each federation has the lease of its origin's last permit", () => {
   const permits = new PermitCache({ services: undefined as never, coordinatorOf: undefined as never, now: () => 0 });
   permits.keep({ service: 'calf', id: 'calf-1', taken: taken('u') }, permit(30_000));
   assert.equal(permits.leaseFor({ taken: taken('u') }), 30_000);
