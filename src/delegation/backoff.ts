@@ -8,5 +8,5 @@ const FIRST = 1_000;
 const LONGEST = 60_000;
 
 /** The pause after so many failed tries in a row, for origins and targets. */
-export const delegationBackoff = (tries: number, chance: Random): number =>
-  backOff(Math.max(1, tries), { first: FIRST, longest: LONGEST }, chance());
+export const delegationBackoff = (tries: number, random: Random): number =>
+  backOff(Math.max(1, tries), { first: FIRST, longest: LONGEST }, random());

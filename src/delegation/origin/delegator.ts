@@ -49,43 +49,46 @@ interface Due extends OfferOptions {
  */
 export class Delegator implements Delegation, OriginServer {
   readonly #deps: OriginDeps;
-  readonly #held = new RemoteAttempts();
+  readonly #attempts = new RemoteAttempts();
   readonly #slots = new Slots(AT_ONCE);
-  readonly #agenda: TimerQueue<Due>;
+  readonly #timers: TimerQueue<Due>;
   readonly #leases: LeaseWatch;
-  readonly #committing: Committer;
+  readonly #committer: Committer;
   readonly #sweep: StagingSweep;
-  readonly #following: TargetPoller;
+  readonly #poller: TargetPoller;
   readonly #waiting: WaitingJobs;
   /** What an offer loop gets in addition to the dependencies. */
   readonly #parts: Pick<OfferLoopDeps, 'attempts' | 'saturation' | 'enteringQueue' | 'poll' | 'stopping'>;
   /** Jobs with a running offer loop, each with the options of a loop that must follow. */
-  readonly #rounds = new Map<string, { again?: OfferOptions }>();
-  readonly #begun = Promise.withResolvers<void>();
+  readonly #offerLoops = new Map<string, { again?: OfferOptions }>();
+  readonly #started = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
-  #deaf: (() => void) | undefined;
+  #unsubscribe: (() => void) | undefined;
 
   constructor(deps: OriginDeps) {
     this.#deps = deps;
-    this.#agenda = new TimerQueue(deps.clock, ({ key, tries, ...wish }) => void this.#look(key, wish, tries));
-    this.#waiting = new WaitingJobs((key, wish) =>
-      this.#rounds.has(jobKeyText(key)) ? undefined : this.#look(key, wish, 0),
+    this.#timers = new TimerQueue(
+      deps.clock,
+      ({ key, tries, ...options }) => void this.#startOffer(key, options, tries),
     );
-    const held = this.#held;
+    this.#waiting = new WaitingJobs((key, options) =>
+      this.#offerLoops.has(jobKeyText(key)) ? undefined : this.#startOffer(key, options, 0),
+    );
+    const held = this.#attempts;
     const ended = (record: JobRecord) => this.#ended(record);
-    this.#committing = new Committer({ ...deps, onEnded: ended });
+    this.#committer = new Committer({ ...deps, onEnded: ended });
     this.#leases = new LeaseWatch({
       ...deps,
       attempts: held,
-      onExpired: (record, last) => void this.#back(record, { lastChoice: last }),
+      onExpired: (record, last) => void this.#requeue(record, { lastChoice: last }),
     });
     this.#sweep = new StagingSweep(deps);
-    this.#following = new TargetPoller({ ...deps, attempts: held, onEnded: ended });
+    this.#poller = new TargetPoller({ ...deps, attempts: held, onEnded: ended });
     this.#parts = {
       attempts: held,
       saturation: new SaturationCache(),
       enteringQueue: new InFlightJobs(() => deps.clock.now()),
-      poll: (record) => this.#following.begin(record),
+      poll: (record) => this.#poller.begin(record),
       stopping: this.#stopping.signal,
     };
   }
@@ -96,37 +99,37 @@ export class Delegator implements Delegation, OriginServer {
   start(): void {
     this.#leases.start();
     this.#sweep.start();
-    this.#deaf = this.#deps.scoreboard.onChange((board, change) => {
+    this.#unsubscribe = this.#deps.scoreboard.onChange((board, change) => {
       this.#parts.saturation.clear();
       this.#waiting.onClusterChange(board, change);
     });
-    this.#begun.resolve();
+    this.#started.resolve();
   }
 
   /** Sends no more offers. Members continue with the jobs that they have, and the next leader handles their reports. */
   stop(): void {
     this.#stopping.abort();
-    this.#deaf?.();
-    this.#agenda.close();
+    this.#unsubscribe?.();
+    this.#timers.close();
     this.#leases.stop();
-    this.#committing.stop();
+    this.#committer.stop();
     this.#sweep.stop();
-    this.#following.stop();
+    this.#poller.stop();
   }
 
   consider(key: JobKey, mode: PlacementMode): void {
-    if (this.#rounds.has(jobKeyText(key))) return;
-    const inLine = mode === 'overflow';
+    if (this.#offerLoops.has(jobKeyText(key))) return;
+    const queuedLocally = mode === 'overflow';
     const { offerJobs = ALWAYS } = this.#deps;
-    if (!inLine || offerJobs.onArrival) this.#look(key, { queuedLocally: inLine }, 0);
-    else if (offerJobs.whileWaiting) void this.#lookLater(key);
+    if (!queuedLocally || offerJobs.onArrival) this.#startOffer(key, { queuedLocally: queuedLocally }, 0);
+    else if (offerJobs.whileWaiting) void this.#startOfferLater(key);
   }
 
   resume(record: JobRecord): void {
-    this.#held.note(record);
-    if (record.state === 'committing') this.#committing.begin(record);
+    this.#attempts.note(record);
+    if (record.state === 'committing') this.#committer.begin(record);
     else this.consider(record, 'any');
-    if (record.state === 'delegated') this.#following.begin(record);
+    if (record.state === 'delegated') this.#poller.begin(record);
   }
 
   onCancelled(record: JobRecord): void {
@@ -136,37 +139,40 @@ export class Delegator implements Delegation, OriginServer {
 
   /** A member may have spoken to another manager of this cluster, which has written down what it said. */
   onChanged(record: JobRecord): void {
-    const held = this.#held.get(record);
-    this.#held.noteReport(record);
-    if (record.state === 'committing') this.#committing.begin(record);
+    const held = this.#attempts.get(record);
+    this.#attempts.noteReport(record);
+    if (record.state === 'committing') this.#committer.begin(record);
     if (!held || held.epoch !== record.epoch) return;
-    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(jobKeyText(record)))) {
-      void this.#back(record, { exclude: held.member });
+    if (record.state === 'queued' && (wasReleased(record) || !this.#offerLoops.has(jobKeyText(record)))) {
+      void this.#requeue(record, { exclude: held.member });
     }
-    if (record.state === 'committing') this.#endKeys(record);
+    if (record.state === 'committing') this.#revokeKeys(record);
     if (isFinal(record.state)) this.#ended(record);
     if (record.state === 'committing' || record.state === 'failed') void this.#noteDuration(record);
   }
 
   onRemoved(key: JobKey): void {
-    if (this.#held.get(key)) this.#endKeys(key);
-    this.#held.forget(key);
+    if (this.#attempts.get(key)) this.#revokeKeys(key);
+    this.#attempts.forget(key);
   }
 
   permit(attempt: AttemptKey, from: AuthenticatedWorker): Promise<Permit> {
-    return issuePermit(attempt, requesterFor(from), { ...this.#deps, onChanged: (record) => this.#held.note(record) });
+    return issuePermit(attempt, requesterFor(from), {
+      ...this.#deps,
+      onChanged: (record) => this.#attempts.note(record),
+    });
   }
 
   report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void> {
     return handleReport(attempt, requesterFor(from), report, {
       ...this.#deps,
-      onChanged: (record) => this.#held.noteReport(record),
-      onReleased: (record, without) => void this.#back(record, { exclude: without }),
+      onChanged: (record) => this.#attempts.noteReport(record),
+      onReleased: (record, without) => void this.#requeue(record, { exclude: without }),
       onSucceeded: (record) => {
         void this.#noteDuration(record);
         // The attempt has ended and needs no keys any more.
-        this.#endKeys(record);
-        this.#committing.begin(record);
+        this.#revokeKeys(record);
+        this.#committer.begin(record);
       },
       onEnded: (record) => {
         void this.#noteDuration(record);
@@ -181,69 +187,69 @@ export class Delegator implements Delegation, OriginServer {
 
   /** How many attempts of this service a member still has. */
   async outstanding(serviceUid: string, member: string): Promise<number> {
-    return this.#held.count(serviceUid, member);
+    return this.#attempts.count(serviceUid, member);
   }
 
   /** The job is in the local queue; it is offered only after it has waited for the time that its service defines. */
-  async #lookLater({ service, id }: JobKey): Promise<void> {
+  async #startOfferLater({ service, id }: JobKey): Promise<void> {
     const key = { service, id };
     const name = jobKeyText(key);
     const since = this.#deps.clock.now();
     const federation = await this.#deps.federations.get(service).catch(() => undefined);
-    if (this.#rounds.has(name)) return;
-    this.#agenda.add(name, since + reofferDelay(federation, this.#deps), { key, queuedLocally: true, tries: 0 });
+    if (this.#offerLoops.has(name)) return;
+    this.#timers.add(name, since + reofferDelay(federation, this.#deps), { key, queuedLocally: true, tries: 0 });
   }
 
-  #look({ service, id }: JobKey, wish: OfferOptions, tries: number): OfferLoop | undefined {
+  #startOffer({ service, id }: JobKey, options: OfferOptions, tries: number): OfferLoop | undefined {
     const key = { service, id };
     const name = jobKeyText(key);
-    const under = this.#rounds.get(name);
+    const under = this.#offerLoops.get(name);
     if (under) {
-      under.again = { ...under.again, ...wish };
+      under.again = { ...under.again, ...options };
       return undefined;
     }
-    this.#agenda.drop(name);
-    const round = new OfferLoop(key, wish, { ...this.#deps, ...this.#parts });
-    this.#rounds.set(name, {});
+    this.#timers.drop(name);
+    const loop = new OfferLoop(key, options, { ...this.#deps, ...this.#parts });
+    this.#offerLoops.set(name, {});
     const known = this.#waiting.changeCount;
-    void this.#begun.promise
-      .then(() => this.#slots.use(() => round.run()))
+    void this.#started.promise
+      .then(() => this.#slots.use(() => loop.run()))
       .catch((problem: unknown): OfferLoopResult => {
         this.#deps.report(problem, key);
-        return { kind: 'unsettled', boards: [] };
+        return { kind: 'unsettled', endpoints: [] };
       })
-      .then((end) => this.#after({ key, tries, queuedLocally: round.inLine }, end, known));
-    return round;
+      .then((end) => this.#after({ key, tries, queuedLocally: loop.queuedLocally }, end, known));
+    return loop;
   }
 
   /** `known`: how many cluster changes there had been when the offer loop started. */
   #after(due: Due, end: OfferLoopResult, known: ChangeCount): void {
     const { key, tries, queuedLocally = false } = due;
     const name = jobKeyText(key);
-    const again = this.#rounds.get(name)?.again;
-    this.#rounds.delete(name);
+    const again = this.#offerLoops.get(name)?.again;
+    this.#offerLoops.delete(name);
     if (this.#stopping.signal.aborted) return;
-    if (again) return void this.#look(key, { queuedLocally, ...again }, 0);
+    if (again) return void this.#startOffer(key, { queuedLocally, ...again }, 0);
     if (end.kind === 'over') return this.#waiting.drop(key);
     const { clock, random, offerJobs = ALWAYS } = this.#deps;
-    const later = (after: number) => this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
+    const later = (after: number) => this.#timers.add(name, clock.now() + after, { ...due, tries: tries + 1 });
     if (end.kind === 'waits' && end.after !== undefined) {
       if (!offerJobs.whileWaiting) return;
       later(end.after);
-      const { boards, refusals } = end;
-      this.#waiting.waitForCapacity({ key, options: { queuedLocally, refusals }, endpoints: boards }, known);
+      const { endpoints, refusals } = end;
+      this.#waiting.waitForCapacity({ key, options: { queuedLocally, refusals }, endpoints: endpoints }, known);
     } else {
       later(delegationBackoff(tries + 1, random));
-      this.#waiting.waitForMember({ key, options: { queuedLocally }, endpoints: end.boards }, known);
+      this.#waiting.waitForMember({ key, options: { queuedLocally }, endpoints: end.endpoints }, known);
     }
   }
 
   /** A member has lost or released the job: puts it into the local queue if it may run here, and offers it at once. */
-  async #back(record: JobRecord, wish: OfferOptions): Promise<void> {
+  async #requeue(record: JobRecord, options: OfferOptions): Promise<void> {
     const federation = await this.#deps.federations.get(record.service).catch(() => undefined);
-    const inLine = federation !== undefined && placementModeFor(federation.service, record) === 'overflow';
-    if (inLine) this.#deps.scheduler.enqueue(record, 'local');
-    this.#look(record, { ...wish, queuedLocally: inLine }, 0);
+    const queuedLocally = federation !== undefined && placementModeFor(federation.service, record) === 'overflow';
+    if (queuedLocally) this.#deps.scheduler.enqueue(record, 'local');
+    this.#startOffer(record, { ...options, queuedLocally: queuedLocally }, 0);
   }
 
   /**
@@ -251,15 +257,15 @@ export class Delegator implements Delegation, OriginServer {
    * are removed by the periodic sweep.
    */
   #ended(record: JobRecord, { told = false } = {}): void {
-    this.#held.forget(record);
-    this.#agenda.drop(jobKeyText(record));
+    this.#attempts.forget(record);
+    this.#timers.drop(jobKeyText(record));
     this.#waiting.drop(record);
     if (!told) this.#deps.scheduler.notify(record);
-    this.#endKeys(record);
+    this.#revokeKeys(record);
     sweepStaging(record, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 
-  #endKeys({ service, id }: JobKey): void {
+  #revokeKeys({ service, id }: JobKey): void {
     const key = { service, id };
     revokeKeys(key, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, key));
   }

@@ -12,16 +12,16 @@ export interface LocalFallbackDeps extends Pick<OriginDeps, 'store' | 'scheduler
 export class LocalFallback {
   readonly #key: JobKey;
   readonly #deps: LocalFallbackDeps;
-  #inLine: boolean;
+  #isQueued: boolean;
 
   constructor(key: JobKey, isQueued: boolean, deps: LocalFallbackDeps) {
     this.#key = key;
-    this.#inLine = isQueued;
+    this.#isQueued = isQueued;
     this.#deps = deps;
   }
 
-  get inLine(): boolean {
-    return this.#inLine;
+  get isQueued(): boolean {
+    return this.#isQueued;
   }
 
   /** Changes the record if state and epoch are still those of `seen`; otherwise resolves to undefined. */
@@ -71,13 +71,13 @@ export class LocalFallback {
 
   /** The job may start here as soon as there is free capacity. */
   enqueue(record: JobRecord): void {
-    if (this.#inLine) return;
-    this.#inLine = true;
+    if (this.#isQueued) return;
+    this.#isQueued = true;
     this.#deps.scheduler.enqueue(record, 'local');
   }
 
   withdraw(): void {
-    this.#inLine = false;
+    this.#isQueued = false;
     this.#deps.scheduler.withdraw(this.#key);
   }
 }

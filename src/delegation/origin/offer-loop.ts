@@ -59,7 +59,7 @@ export interface OfferOptions {
 export type OfferLoopResult =
   | { readonly kind: 'over' }
   /** With the endpoints of the clusters that may have the job. */
-  | { readonly kind: 'unsettled'; readonly boards: readonly string[] }
+  | { readonly kind: 'unsettled'; readonly endpoints: readonly string[] }
   | Waits;
 
 interface Waits {
@@ -67,7 +67,7 @@ interface Waits {
   /** Milliseconds until the next offer loop. Absent if the job is pinned to a member: it is tried again soon. */
   readonly after?: number;
   /** The endpoints of the clusters that may accept the job. */
-  readonly boards: readonly string[];
+  readonly endpoints: readonly string[];
   /** Members that rejected the job for another reason than missing capacity. */
   readonly refusals: ReadonlyMap<MemberId, string>;
 }
@@ -110,8 +110,8 @@ export class OfferLoop {
   }
 
   /** Is the job in the local queue, now that the loop has ended? */
-  get inLine(): boolean {
-    return this.#home.inLine;
+  get queuedLocally(): boolean {
+    return this.#home.isQueued;
   }
 
   /**
@@ -142,7 +142,7 @@ export class OfferLoop {
     if (record.state !== 'queued' && record.state !== 'offering' && record.state !== 'delegated') return OVER;
     const federation = await this.#deps.federations.get(record.service);
     const current = federation?.service.uid === record.serviceUid ? federation : undefined;
-    if (this.#refusedEpoch !== record.epoch && mayBeThere(record, current)) return this.#resume(record, current);
+    if (this.#refusedEpoch !== record.epoch && mayBeAtMember(record, current)) return this.#resume(record, current);
     if (!current) return this.#stay(record, 'its service has no members any more');
     const mode = placementModeFor(current.service, record);
     if (mode === 'local') return this.#stay(record, 'its service keeps its jobs here');
@@ -160,7 +160,7 @@ export class OfferLoop {
     if (!federation || !member || isHeard) return OVER;
     const event = await this.#deps.store.event(this.#key);
     const bearer = await bearerFor(member, federation, this.#deps);
-    if (!event || typeof bearer === 'string') return unsettledAt(member);
+    if (!event || typeof bearer === 'string') return unsettled(member);
     return this.#offer(record, { member, federation, event, bearer }, undefined);
   }
 
@@ -175,16 +175,16 @@ export class OfferLoop {
       const why = `it entered at ${pinnedTo}, which is no member any more`;
       return (await this.#home.fail(record, 'MemberGone', why)) ? OVER : undefined;
     }
-    const known = this.#home.inLine && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
+    const known = this.#home.isQueued && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
     if (known !== undefined) return this.#wait(record, federation, known);
 
-    scoreboard.watch(boardsOf(federation, this.#deps));
+    scoreboard.watch(clustersToWatch(federation, this.#deps));
     const began = performance.now();
     const question = { record, federation, mode, refusals: this.#refusals, last: this.#last };
     const answer = chooseMember(question, this.#deps);
     this.#meters.decided((performance.now() - began) / 1000);
     const { chosen } = answer;
-    if (!chosen) return this.#noneTakes(record, federation, answer, pinnedTo);
+    if (!chosen) return this.#noMemberAccepts(record, federation, answer, pinnedTo);
     if (chosen.member === 'here') return this.#runHere(record, federation, answer);
     return this.#try(record, federation, answer, { id: chosen.id, member: chosen.member });
   }
@@ -198,7 +198,7 @@ export class OfferLoop {
   ): Promise<OfferLoopResult | undefined> {
     const { scoreboard, store, objects } = this.#deps;
     // Count the job at once, before the first await, so that the next job's decision includes it (F16).
-    const shipment = scoreboard.addInFlight(member.endpoint, record.demand);
+    const inFlight = scoreboard.addInFlight(member.endpoint, record.demand);
     this.#decided.resolve(true);
     let settled = false;
     try {
@@ -217,12 +217,12 @@ export class OfferLoop {
       if (this.#deps.stopping.aborted) return OVER;
       const taken = await this.#claim(record, id, this.#decision(federation, answer, id), member.place);
       if (!taken) return undefined;
-      this.#deps.attempts.setInFlight(taken, shipment);
-      const end = await this.#offer(taken, { member, federation, event, bearer }, shipment);
+      this.#deps.attempts.setInFlight(taken, inFlight);
+      const end = await this.#offer(taken, { member, federation, event, bearer }, inFlight);
       settled = true;
       return end;
     } finally {
-      if (!settled) shipment.rejected();
+      if (!settled) inFlight.rejected();
     }
   }
 
@@ -247,16 +247,16 @@ export class OfferLoop {
   async #offer(
     record: JobRecord,
     offered: OfferParts,
-    shipment: InFlightJob | undefined,
+    inFlight: InFlightJob | undefined,
   ): Promise<OfferLoopResult | undefined> {
     const { member } = offered;
     const answer = await offerJob(record, offered, this.#deps);
-    if (answer === 'silent') return this.#unanswered(record, offered, shipment);
+    if (answer === 'silent') return this.#unanswered(record, offered, inFlight);
     if (answer.kind === 'taken') {
-      shipment?.accepted();
-      return this.#taken(record, member, answer);
+      inFlight?.accepted();
+      return this.#accepted(record, member, answer);
     }
-    shipment?.rejected();
+    inFlight?.rejected();
     if (answer.code === 'no-room') {
       this.#deps.scoreboard.noteNoRoom(member.endpoint, member.id, record.demand, answer.reason);
       this.#full.add(member.id);
@@ -270,20 +270,20 @@ export class OfferLoop {
   async #unanswered(
     record: JobRecord,
     { member, federation }: OfferParts,
-    shipment: InFlightJob | undefined,
+    inFlight: InFlightJob | undefined,
   ): Promise<OfferLoopResult | undefined> {
     const now = await this.#deps.store.get(this.#key);
     if (now?.state === 'delegated' && now.epoch === record.epoch) {
-      shipment?.accepted();
-      return unsettledAt(member);
+      inFlight?.accepted();
+      return unsettled(member);
     }
     if (now?.epoch === record.epoch && now.state === 'offering' && isPolled(member.target)) {
-      const sighted = await this.#sighted(record, member, federation);
-      if (sighted) shipment?.accepted();
+      const sighted = await this.#findAtGoManager(record, member, federation);
+      if (sighted) inFlight?.accepted();
       if (sighted) return sighted;
       this.#refusedEpoch = record.epoch;
     }
-    shipment?.rejected();
+    inFlight?.rejected();
     this.#refusals.set(member.id, 'it did not answer');
     return undefined;
   }
@@ -292,7 +292,7 @@ export class OfferLoop {
    * A Go manager knows no permits, so nothing fences it: ask whether it has the job. If it cannot be asked, the job
    * stays with it.
    */
-  async #sighted(
+  async #findAtGoManager(
     record: JobRecord,
     member: DelegationMember,
     federation: DelegatingFederation,
@@ -304,12 +304,12 @@ export class OfferLoop {
       if (!(await member.target.state(at, as))) return undefined;
     } catch (problem) {
       if (!(problem instanceof OscarError)) this.#deps.report(problem, this.#key);
-      return unsettledAt(member);
+      return unsettled(member);
     }
-    return this.#taken(record, member, { kind: 'taken', attempt: record.id });
+    return this.#accepted(record, member, { kind: 'taken', attempt: record.id });
   }
 
-  async #taken(
+  async #accepted(
     record: JobRecord,
     member: DelegationMember,
     answer: Extract<OfferAnswer, { kind: 'taken' }>,
@@ -320,7 +320,7 @@ export class OfferLoop {
     return OVER;
   }
 
-  async #noneTakes(
+  async #noMemberAccepts(
     record: JobRecord,
     federation: DelegatingFederation,
     answer: MemberChoice,
@@ -354,7 +354,7 @@ export class OfferLoop {
     return {
       kind: 'waits',
       ...(pinnedTo === undefined && { after: reofferDelay(federation, this.#deps) }),
-      boards: members.map(({ endpoint }) => endpoint),
+      endpoints: members.map(({ endpoint }) => endpoint),
       refusals: new Map([...this.#refusals].filter(([member]) => !this.#full.has(member))),
     };
   }
@@ -366,7 +366,7 @@ export class OfferLoop {
   ): Promise<OfferLoopResult | undefined> {
     const end = this.#waits(record, federation);
     // The job is in the local queue already, and the decision is in the record.
-    if (this.#home.inLine && record.state === 'queued') return end;
+    if (this.#home.isQueued && record.state === 'queued') return end;
     // Count the job at once, as for members: the record is written before the queue reserves capacity for the job
     // (F16).
     const settling = this.#deps.enteringQueue.add(record.demand);
@@ -401,7 +401,7 @@ export class OfferLoop {
   }
 }
 
-const unsettledAt = ({ endpoint }: DelegationMember): OfferLoopResult => ({ kind: 'unsettled', boards: [endpoint] });
+const unsettled = ({ endpoint }: DelegationMember): OfferLoopResult => ({ kind: 'unsettled', endpoints: [endpoint] });
 
 /** How long a job waits before it is offered again, in milliseconds. */
 export function reofferDelay(
@@ -413,13 +413,13 @@ export function reofferDelay(
 }
 
 /** May a member have the job? A Go manager, which asks for no permit, may have started the job before it answers. */
-function mayBeThere(record: JobRecord, federation: DelegatingFederation | undefined): boolean {
+function mayBeAtMember(record: JobRecord, federation: DelegatingFederation | undefined): boolean {
   if (record.state === 'delegated') return true;
   const member = federation?.members.find(({ id }) => id === currentPlacement(record)?.member);
   return record.state === 'offering' && member !== undefined && isPolled(member.target);
 }
 
-function boardsOf(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
+function clustersToWatch(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
   return federation.members
     .filter(({ type, ineligible }) => type === 'oscar' && ineligible === undefined)
     .map((member) => ({
@@ -441,12 +441,12 @@ export function localOnlyReason(
     const foreign = definition.input
       .map(({ storage_provider }) => storage_provider)
       .find((id) => !isClusterStore(parseProvider(id)));
-    return foreign === undefined ? undefined : keptHere(`its script gets its input from ${foreign}`);
+    return foreign === undefined ? undefined : localOnly(`its script gets its input from ${foreign}`);
   }
-  return file === undefined || file.store === OWN_STORE ? undefined : keptHere(`its input is at ${file.store}`);
+  return file === undefined || file.store === OWN_STORE ? undefined : localOnly(`its input is at ${file.store}`);
 }
 
-const keptHere = (because: string) => `it runs on this cluster alone: ${because}, and the keys for that stay here`;
+const localOnly = (because: string) => `it runs on this cluster alone: ${because}, and the keys for that stay here`;
 
 /** What an offer contains besides the record. */
 interface OfferParts {
@@ -465,7 +465,7 @@ async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Pro
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   try {
-    const answer = await member.target.offer(wordsOf(record, offered, deps), {
+    const answer = await member.target.offer(toOffer(record, offered, deps), {
       ...member.credentials,
       ...(bearer && { bearer }),
     });
@@ -478,7 +478,7 @@ async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Pro
   }
 }
 
-function wordsOf(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
+function toOffer(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
   const job = { service: record.service, id: record.id };
   return {
     job,

@@ -39,11 +39,11 @@ export interface TargetPollerDeps
 /** Polls Go managers about the jobs that they have. They write the results themselves. */
 export class TargetPoller {
   readonly #deps: TargetPollerDeps;
-  readonly #agenda: TimerQueue<JobKey>;
+  readonly #timers: TimerQueue<JobKey>;
 
   constructor(deps: TargetPollerDeps) {
     this.#deps = deps;
-    this.#agenda = new TimerQueue(deps.clock, (key) => {
+    this.#timers = new TimerQueue(deps.clock, (key) => {
       void this.#ask(key).catch((problem: unknown) => {
         if (!(problem instanceof OscarError)) deps.report(problem, key);
         this.#later(key);
@@ -57,11 +57,11 @@ export class TargetPoller {
   }
 
   stop(): void {
-    this.#agenda.close();
+    this.#timers.close();
   }
 
   #later(key: JobKey): void {
-    this.#agenda.add(jobKeyText(key), this.#deps.clock.now() + ASK_EVERY_MS, key);
+    this.#timers.add(jobKeyText(key), this.#deps.clock.now() + ASK_EVERY_MS, key);
   }
 
   async #ask(key: JobKey): Promise<void> {

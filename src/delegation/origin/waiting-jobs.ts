@@ -20,7 +20,7 @@ export interface ChangeCount {
 
 interface Service {
   /** The endpoints of the clusters that may accept any of these jobs. */
-  boards: ReadonlySet<string>;
+  endpoints: ReadonlySet<string>;
   /** In the order in which they began to wait. A job that is being offered keeps its place. */
   readonly jobs: Map<string, WaitingJob>;
   isOffering: boolean;
@@ -34,15 +34,15 @@ interface Service {
  * capacity, without waiting for the answers. Jobs that wait for one member are offered as soon as it answers again.
  */
 export class WaitingJobs {
-  readonly #look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined;
-  readonly #forRoom = new Map<string, Service>();
-  readonly #forAnswer = new Map<string, WaitingJob>();
+  readonly #startOffer: (key: JobKey, options: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined;
+  readonly #forCapacity = new Map<string, Service>();
+  readonly #forMember = new Map<string, WaitingJob>();
 
   #newsSoFar: ChangeCount = { all: 0, returns: 0 };
 
-  /** `look` starts an offer loop; it returns undefined if one is running for the job already. */
-  constructor(look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined) {
-    this.#look = look;
+  /** `startOffer` starts an offer loop; it returns undefined if one is running for the job already. */
+  constructor(startOffer: (key: JobKey, options: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined) {
+    this.#startOffer = startOffer;
   }
 
   get changeCount(): ChangeCount {
@@ -56,15 +56,15 @@ export class WaitingJobs {
   waitForCapacity(given: WaitingJob, known: ChangeCount): void {
     const job = known.returns === this.#newsSoFar.returns ? given : withoutRefusals(given);
     const { service } = job.key;
-    const waiting = this.#forRoom.get(service) ?? {
-      boards: new Set(),
+    const waiting = this.#forCapacity.get(service) ?? {
+      endpoints: new Set(),
       jobs: new Map<string, WaitingJob>(),
       isOffering: false,
       again: false,
     };
-    waiting.boards = new Set(job.endpoints);
+    waiting.endpoints = new Set(job.endpoints);
     waiting.jobs.set(jobKeyText(job.key), job);
-    this.#forRoom.set(service, waiting);
+    this.#forCapacity.set(service, waiting);
     if (known.all !== this.#newsSoFar.all) void this.#offer(service, waiting);
   }
 
@@ -73,35 +73,35 @@ export class WaitingJobs {
    * back since `known`, the job is offered again at once.
    */
   waitForMember(job: WaitingJob, known: ChangeCount): void {
-    this.#forAnswer.set(jobKeyText(job.key), job);
-    if (known.returns !== this.#newsSoFar.returns) this.#look(job.key, job.options);
+    this.#forMember.set(jobKeyText(job.key), job);
+    if (known.returns !== this.#newsSoFar.returns) this.#startOffer(job.key, job.options);
   }
 
   /** Does nothing if the job does not wait. */
   drop(key: JobKey): void {
-    this.#forAnswer.delete(jobKeyText(key));
-    const waiting = this.#forRoom.get(key.service);
+    this.#forMember.delete(jobKeyText(key));
+    const waiting = this.#forCapacity.get(key.service);
     if (!waiting?.jobs.delete(jobKeyText(key))) return;
-    if (waiting.jobs.size === 0 && !waiting.isOffering) this.#forRoom.delete(key.service);
+    if (waiting.jobs.size === 0 && !waiting.isOffering) this.#forCapacity.delete(key.service);
   }
 
   /** The scoreboard has learned something new about a cluster. */
-  onClusterChange(board: string, change: ClusterChange): void {
+  onClusterChange(endpoint: string, change: ClusterChange): void {
     const { all, returns } = this.#newsSoFar;
     const isBack = change === 'back';
     this.#newsSoFar = { all: all + 1, returns: isBack ? returns + 1 : returns };
-    if (isBack) this.#isBack(board);
-    for (const [service, waiting] of this.#forRoom) {
-      if (waiting.boards.has(board)) void this.#offer(service, waiting);
+    if (isBack) this.#isBack(endpoint);
+    for (const [service, waiting] of this.#forCapacity) {
+      if (waiting.endpoints.has(endpoint)) void this.#offer(service, waiting);
     }
   }
 
-  #isBack(board: string): void {
-    for (const { key, options, endpoints } of this.#forAnswer.values()) {
-      if (endpoints.includes(board)) this.#look(key, options);
+  #isBack(endpoint: string): void {
+    for (const { key, options, endpoints } of this.#forMember.values()) {
+      if (endpoints.includes(endpoint)) this.#startOffer(key, options);
     }
-    for (const { boards, jobs } of this.#forRoom.values()) {
-      if (!boards.has(board)) continue;
+    for (const { endpoints, jobs } of this.#forCapacity.values()) {
+      if (!endpoints.has(endpoint)) continue;
       // The member may have rejected them because it could not reach this manager, or may not have answered.
       for (const [name, job] of jobs) jobs.set(name, withoutRefusals(job));
     }
@@ -115,17 +115,17 @@ export class WaitingJobs {
     while (waiting.again) {
       waiting.again = false;
       for (const { key, options } of waiting.jobs.values()) {
-        const round = this.#look(key, options);
-        if (round && !(await round.decided)) break;
+        const loop = this.#startOffer(key, options);
+        if (loop && !(await loop.decided)) break;
       }
     }
     waiting.isOffering = false;
-    if (waiting.jobs.size === 0) this.#forRoom.delete(service);
+    if (waiting.jobs.size === 0) this.#forCapacity.delete(service);
   }
 }
 
-function withoutRefusals({ options: { refusals: _, ...wish }, ...job }: WaitingJob): WaitingJob {
-  return { ...job, options: wish };
+function withoutRefusals({ options: { refusals: _, ...options }, ...job }: WaitingJob): WaitingJob {
+  return { ...job, options: options };
 }
 
 /**

@@ -8,8 +8,8 @@ import { isKnown } from './free-capacity.ts';
 import type { Candidate } from './policy.ts';
 import { rank } from './rank.ts';
 
-const byLoad = (given: readonly Candidate[], demand = SMALL, chance = never) =>
-  rank({ policy: 'load-based' }, given, demand, chance);
+const byLoad = (given: readonly Candidate[], demand = SMALL, random = never) =>
+  rank({ policy: 'load-based' }, given, demand, random);
 
 test('load-based: the member with the most free CPU is first', () => {
   const given = [memberOn('a', { snapshot: clusterWith([1]) }), memberOn('b', { snapshot: clusterWith([8]) })];
@@ -36,9 +36,9 @@ for (const [cores, score] of scores) {
 }
 
 test('load-based: the order of members with equal free CPU is random', () => {
-  const chance = seededRandom(3);
+  const random = seededRandom(3);
   const given = [memberOn('a', { snapshot: clusterWith([40]) }), memberOn('b', { snapshot: clusterWith([99]) })];
-  const first = Array.from({ length: 100 }, () => namesIn(byLoad(given, SMALL, chance))[0]);
+  const first = Array.from({ length: 100 }, () => namesIn(byLoad(given, SMALL, random))[0]);
   const times = first.filter((name) => name === 'a').length;
   assert.ok(times > 25 && times < 75, String(times));
 });

@@ -12,8 +12,8 @@ const IDLE_MILLICORES = 32_000;
  * Ranks by the free CPU of all nodes together, without what was just sent there. The order of equal scores is random:
  * otherwise idle members would be filled one by one.
  */
-export function orderByLoad(candidates: readonly KnownCandidate[], chance: Random): Eligible[] {
-  return shuffle(candidates, chance)
+export function orderByLoad(candidates: readonly KnownCandidate[], random: Random): Eligible[] {
+  return shuffle(candidates, random)
     .map((candidate) => ({ candidate, score: scoreOf(freeCapacity(candidate).cpu) }))
     .toSorted((a, b) => a.score - b.score);
 }

@@ -53,10 +53,10 @@ export type Ranking = Eligible | Excluded;
 export type DelegationPolicy =
   | {
       readonly goesBy: 'definition';
-      order(candidates: readonly Candidate[], weights: Weights, chance: Random): Eligible[];
+      order(candidates: readonly Candidate[], weights: Weights, random: Random): Eligible[];
     }
   /** Candidates without a valid snapshot come after the others. */
   | {
       readonly goesBy: 'status';
-      order(candidates: readonly KnownCandidate[], weights: Weights, chance: Random): Eligible[];
+      order(candidates: readonly KnownCandidate[], weights: Weights, random: Random): Eligible[];
     };

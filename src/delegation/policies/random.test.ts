@@ -10,11 +10,11 @@ const DRAWS = 20_000;
 const members = (...names: string[]) => names.map((name) => memberOn(name));
 
 /** How often each order came. */
-function ordersOf(draw: (chance: () => number) => readonly string[]): Map<string, number> {
-  const chance = seededRandom(7);
+function ordersOf(draw: (random: () => number) => readonly string[]): Map<string, number> {
+  const random = seededRandom(7);
   const counts = new Map<string, number>();
   for (let round = 0; round < DRAWS; round++) {
-    const order = draw(chance).join('');
+    const order = draw(random).join('');
     counts.set(order, (counts.get(order) ?? 0) + 1);
   }
   return counts;
@@ -31,7 +31,7 @@ function assertDistributed(counts: Map<string, number>, expected: Readonly<Recor
 }
 
 const drawing = (given: readonly Candidate[], weights: Weights) =>
-  ordersOf((chance) => namesIn(orderRandomly(given, weights, chance)));
+  ordersOf((random) => namesIn(orderRandomly(given, weights, random)));
 
 /** Of three without weights, and of a list that is shuffled. */
 const alike = { abc: 1 / 6, acb: 1 / 6, bac: 1 / 6, bca: 1 / 6, cab: 1 / 6, cba: 1 / 6 };
@@ -102,7 +102,7 @@ test('random: the largest random number draws a candidate with a weight although
 
 test('shuffle: all orders are equally likely', () => {
   assertDistributed(
-    ordersOf((chance) => shuffle(['a', 'b', 'c'], chance)),
+    ordersOf((random) => shuffle(['a', 'b', 'c'], random)),
     alike,
   );
 });

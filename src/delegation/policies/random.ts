@@ -4,22 +4,22 @@ import type { Candidate, Eligible, Random, Weights } from './policy.ts';
  * Draws one candidate after the other, so that the second is random as well. The score is the position. Without weights
  * all are equal; with weights, a candidate without one counts as 1, and one with 0 is drawn only when no other is left.
  */
-export function orderRandomly(candidates: readonly Candidate[], weights: Weights, chance: Random): Eligible[] {
+export function orderRandomly(candidates: readonly Candidate[], weights: Weights, random: Random): Eligible[] {
   const weighed = candidates.map((candidate) => ({ candidate, weight: weightOf(candidate, weights) }));
   const most = Math.max(...weighed.map(({ weight }) => weight));
   // Relative to the largest weight, so that weights of any size can be added up.
   const left = weighed.map(({ candidate, weight }) => ({ candidate, share: most > 0 ? weight / most : 0 }));
   const drawn: Eligible[] = [];
   while (left.length > 0) {
-    for (const { candidate } of left.splice(draw(left, chance), 1)) drawn.push({ candidate, score: drawn.length });
+    for (const { candidate } of left.splice(draw(left, random), 1)) drawn.push({ candidate, score: drawn.length });
   }
   return drawn;
 }
 
 /** A copy in random order; all orders are equally likely. */
-export function shuffle<T>(list: readonly T[], chance: Random): T[] {
+export function shuffle<T>(list: readonly T[], random: Random): T[] {
   const left = [...list];
-  return list.flatMap(() => left.splice(Math.floor(chance() * left.length), 1));
+  return list.flatMap(() => left.splice(Math.floor(random() * left.length), 1));
 }
 
 /** An invalid weight counts as 0. */
@@ -31,9 +31,9 @@ function weightOf({ weight, type, member }: Candidate, weights: Weights): number
 }
 
 /** The index of the drawn candidate. */
-function draw(left: readonly { readonly share: number }[], chance: Random): number {
+function draw(left: readonly { readonly share: number }[], random: Random): number {
   const total = left.reduce((sum, { share }) => sum + share, 0);
-  const point = chance();
+  const point = random();
   if (total === 0) return Math.floor(point * left.length);
   let rest = point * total;
   const index = left.findIndex(({ share }) => {

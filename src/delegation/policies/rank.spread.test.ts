@@ -9,11 +9,11 @@ import { rank } from './rank.ts';
 
 /** F16: one snapshot, many jobs before the next. Gives how many went to each; one that nobody can take goes nowhere. */
 function send(jobs: number, demand: Demand, members: readonly Candidate[], seed = 1): number[] {
-  const chance = seededRandom(seed);
+  const random = seededRandom(seed);
   const sent = members.map(() => 0);
   for (let job = 0; job < jobs; job++) {
     const now = members.map((member, index) => ({ ...member, inFlight: times(demand, sent[index] ?? 0) }));
-    const [best] = rank({ policy: 'load-based' }, now, demand, chance);
+    const [best] = rank({ policy: 'load-based' }, now, demand, random);
     if (!best || best.refusal !== undefined) continue;
     const index = now.findIndex((candidate) => candidate === best.candidate);
     sent[index] = (sent[index] ?? 0) + 1;

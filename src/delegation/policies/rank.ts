@@ -16,8 +16,8 @@ export interface PolicyChoice {
 const POLICIES: Readonly<Record<PolicyName, DelegationPolicy>> = {
   static: { goesBy: 'definition', order: orderByPriority },
   random: { goesBy: 'definition', order: orderRandomly },
-  'load-based': { goesBy: 'status', order: (candidates, _weights, chance) => orderByLoad(candidates, chance) },
-  topsis: { goesBy: 'status', order: (candidates, _weights, chance) => orderByTopsis(candidates, chance) },
+  'load-based': { goesBy: 'status', order: (candidates, _weights, random) => orderByLoad(candidates, random) },
+  topsis: { goesBy: 'status', order: (candidates, _weights, random) => orderByTopsis(candidates, random) },
 };
 
 /**
@@ -29,7 +29,7 @@ export function rank(
   choice: PolicyChoice,
   candidates: readonly Candidate[],
   demand: Demand,
-  chance: Random,
+  random: Random,
 ): readonly Ranking[] {
   const able: Candidate[] = [];
   const refused: Ranking[] = [];
@@ -38,7 +38,7 @@ export function rank(
     if (refusal === undefined) able.push(candidate);
     else refused.push({ candidate, refusal });
   }
-  return [...ordered(choice, able, chance), ...refused];
+  return [...ordered(choice, able, random), ...refused];
 }
 
 /** As in the schema of the definition. */
@@ -48,10 +48,10 @@ function neverUsed({ priority }: Candidate): string | undefined {
   return priority < NEVER ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
 }
 
-function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], chance: Random): Eligible[] {
+function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], random: Random): Eligible[] {
   const chosen = POLICIES[policyNamed(policy)];
-  if (chosen.goesBy === 'definition') return chosen.order(able, weights, chance);
-  return knownFirst(able, (known) => chosen.order(known, weights, chance));
+  if (chosen.goesBy === 'definition') return chosen.order(able, weights, random);
+  return knownFirst(able, (known) => chosen.order(known, weights, random));
 }
 
 /**

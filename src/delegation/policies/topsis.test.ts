@@ -6,7 +6,7 @@ import { clusterWith, GiB, memberOn, NOTHING, namesIn, never, SMALL } from './ca
 import type { Candidate } from './policy.ts';
 import { rank } from './rank.ts';
 
-const byTopsis = (given: readonly Candidate[], chance = never) => rank({ policy: 'topsis' }, given, SMALL, chance);
+const byTopsis = (given: readonly Candidate[], random = never) => rank({ policy: 'topsis' }, given, SMALL, random);
 
 const scoresOf = (given: readonly Candidate[]) =>
   Object.fromEntries(
@@ -119,9 +119,9 @@ test('topsis: without ended jobs the duration counts as very long', () => {
 });
 
 test('topsis: the order of members within 20 % of the best is random, the others follow by score', () => {
-  const chance = seededRandom(11);
+  const random = seededRandom(11);
   const given = [20, 100, 95, 40, 98].map((cores) => memberOn(String(cores), { snapshot: clusterWith([cores]) }));
-  const orders = Array.from({ length: 300 }, () => namesIn(byTopsis(given, chance)));
+  const orders = Array.from({ length: 300 }, () => namesIn(byTopsis(given, random)));
   for (const order of orders) {
     assert.deepEqual(order.slice(0, 3).toSorted(), ['100', '95', '98']);
     assert.deepEqual(order.slice(3), ['40', '20']);

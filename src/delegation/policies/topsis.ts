@@ -39,14 +39,14 @@ const AS_GOOD_AS_THE_BEST = 0.8;
  * TOPSIS: measures how far each candidate is from the best and from the worst value in six criteria. The score is 0 for
  * the best in every criterion and 100 for the worst. Candidates within 20 % of the best come first, in random order.
  */
-export function orderByTopsis(candidates: readonly KnownCandidate[], chance: Random): Eligible[] {
+export function orderByTopsis(candidates: readonly KnownCandidate[], random: Random): Eligible[] {
   const closeness = closenessOf(candidates);
   const rated = candidates.map((candidate, index) => ({ candidate, closeness: closeness[index] ?? 0 }));
   const best = Math.max(...closeness);
   const [good, others] = [true, false].map((wanted) =>
     rated.filter((each) => each.closeness >= best * AS_GOOD_AS_THE_BEST === wanted),
   );
-  return [...shuffle(good ?? [], chance), ...(others ?? []).toSorted((a, b) => b.closeness - a.closeness)].map(
+  return [...shuffle(good ?? [], random), ...(others ?? []).toSorted((a, b) => b.closeness - a.closeness)].map(
     (each) => ({ candidate: each.candidate, score: 100 - 100 * each.closeness }),
   );
 }

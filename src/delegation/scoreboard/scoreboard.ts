@@ -50,8 +50,8 @@ const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
 interface Row {
-  board: MonitoredCluster;
-  wantedAt: number;
+  cluster: MonitoredCluster;
+  watchedAt: number;
   snapshot?: Snapshot;
   /** When the snapshot was requested. Jobs that were sent later are not in it. */
   askedAt: number;
@@ -62,7 +62,7 @@ interface Row {
   /** It was unreachable and has shown a sign of life: its next answer counts as a return. */
   isReturning: boolean;
   dueAt: number;
-  asking: boolean;
+  isAsking: boolean;
   /** Members there that rejected a job because they had no free capacity: for which demand, and when. */
   readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
   /** The duration of our jobs there, in seconds. */
@@ -77,7 +77,7 @@ interface Row {
 export class Scoreboard {
   readonly #rows = new Map<string, Row>();
   readonly #elapsed: () => number;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #report: (problem: unknown, place: string) => void;
   readonly #listeners = new Set<(place: string, change: ClusterChange) => void>();
   #timer: NodeJS.Timeout | undefined;
@@ -85,18 +85,18 @@ export class Scoreboard {
 
   constructor({ elapsed, random, report }: ScoreboardOptions = {}) {
     this.#elapsed = elapsed ?? (() => performance.now());
-    this.#chance = random ?? Math.random;
+    this.#random = random ?? Math.random;
     this.#report = report ?? (() => {});
   }
 
   /** A job may go to one of these clusters: asks them from now on. */
-  watch(boards: readonly MonitoredCluster[]): void {
+  watch(clusters: readonly MonitoredCluster[]): void {
     const now = this.#elapsed();
-    for (const board of boards) {
-      const row = this.#rows.get(board.endpoint);
-      if (!row) this.#rows.set(board.endpoint, this.#newRow(board, now));
+    for (const cluster of clusters) {
+      const row = this.#rows.get(cluster.endpoint);
+      if (!row) this.#rows.set(cluster.endpoint, this.#newRow(cluster, now));
       else {
-        Object.assign(row, { board, wantedAt: now });
+        Object.assign(row, { cluster, watchedAt: now });
         row.dueAt = Math.min(row.dueAt, this.#nextOf(row, now));
       }
     }
@@ -129,11 +129,11 @@ export class Scoreboard {
   addInFlight(place: string, demand: Demand): InFlightJob {
     const row = this.#rows.get(place);
     if (!row) return NOWHERE;
-    const shipment = row.sent.add(demand);
+    const job = row.sent.add(demand);
     return {
-      ...shipment,
+      ...job,
       ended: () => {
-        shipment.ended();
+        job.ended();
         row.full.clear();
         this.#tell(place, 'room');
       },
@@ -177,7 +177,7 @@ export class Scoreboard {
    */
   onRequestFrom(place: string, hope: () => void): void {
     const row = this.#rows.get(place);
-    if (!row || row.failures === 0 || row.asking) return;
+    if (!row || row.failures === 0 || row.isAsking) return;
     const now = this.#elapsed();
     const soonest = row.failedAt + BUSY_MS;
     if (soonest <= now) hope();
@@ -207,41 +207,41 @@ export class Scoreboard {
     if (this.#closed) return;
     const now = this.#elapsed();
     for (const [place, row] of this.#rows) {
-      if (now - row.wantedAt > ASKED_FOR_MS) this.#rows.delete(place);
-      else if (!row.asking && row.dueAt <= now) void this.#ask(row);
+      if (now - row.watchedAt > ASKED_FOR_MS) this.#rows.delete(place);
+      else if (!row.isAsking && row.dueAt <= now) void this.#ask(row);
     }
     this.#schedule(now);
   }
 
   #schedule(now: number): void {
     clearTimeout(this.#timer);
-    const due = [...this.#rows.values()].filter(({ asking }) => !asking).map(({ dueAt }) => dueAt);
+    const due = [...this.#rows.values()].filter(({ isAsking }) => !isAsking).map(({ dueAt }) => dueAt);
     if (due.length === 0) return;
     this.#timer = setTimeout(() => this.#refresh(), Math.max(0, Math.min(...due) - now));
     this.#timer.unref();
   }
 
   async #ask(row: Row): Promise<void> {
-    row.asking = true;
+    row.isAsking = true;
     const change = await this.#look(row);
     const now = this.#elapsed();
-    row.asking = false;
+    row.isAsking = false;
     row.dueAt = this.#nextOf(row, now);
     if (this.#closed) return;
     this.#schedule(now);
-    if (change) this.#tell(row.board.endpoint, change);
+    if (change) this.#tell(row.cluster.endpoint, change);
   }
 
   /** Undefined if there was no answer. */
   async #look(row: Row): Promise<ClusterChange | undefined> {
     const askedAt = this.#elapsed();
     try {
-      row.snapshot = await row.board.fetchSnapshot();
+      row.snapshot = await row.cluster.fetchSnapshot();
     } catch (problem) {
       row.failures++;
       row.failedAt = this.#elapsed();
       const failure = rootMessage(problem);
-      if (failure !== row.failure) this.#report(problem, row.board.endpoint);
+      if (failure !== row.failure) this.#report(problem, row.cluster.endpoint);
       row.failure = failure;
       return undefined;
     }
@@ -252,16 +252,16 @@ export class Scoreboard {
     return isBack ? 'back' : 'room';
   }
 
-  #newRow(board: MonitoredCluster, now: number): Row {
+  #newRow(cluster: MonitoredCluster, now: number): Row {
     return {
-      board,
-      wantedAt: now,
+      cluster,
+      watchedAt: now,
       askedAt: now,
       failures: 0,
       failedAt: -Infinity,
       isReturning: false,
       dueAt: now,
-      asking: false,
+      isAsking: false,
       full: new Map(),
       durations: new MovingAverage(),
       sent: new InFlightJobs(this.#elapsed),
@@ -269,10 +269,10 @@ export class Scoreboard {
   }
 
   /** With jitter, so that not all clusters are asked at the same moment, and with a longer pause after each failure. */
-  #nextOf({ wantedAt, failures }: Row, now: number): number {
-    const [usual, longest] = now - wantedAt < BUSY_FOR_MS ? [BUSY_MS, AWAY_MS] : [IDLE_MS, 2 * IDLE_MS];
+  #nextOf({ watchedAt, failures }: Row, now: number): number {
+    const [usual, longest] = now - watchedAt < BUSY_FOR_MS ? [BUSY_MS, AWAY_MS] : [IDLE_MS, 2 * IDLE_MS];
     const pause = Math.min(usual * 2 ** failures, longest);
-    return now + pause * (0.75 + this.#chance() / 2);
+    return now + pause * (0.75 + this.#random() / 2);
   }
 }
 

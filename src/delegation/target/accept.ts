@@ -32,26 +32,26 @@ export async function acceptOffer(
   offer: Offer,
   worker: WorkerService,
   member: string,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<TakenOffer> {
   const service = worker.definition.name;
   const { uid } = worker.federation;
   const key = { service, id: hostedAttemptName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
-  return hosting.mutex.run(jobKeyText(key), async () => {
-    const known = await hosting.store.get(key);
-    if (known) return again(known, payload, hosting);
-    const room = takeRoom(key, offer, worker, hosting);
+  return deps.mutex.run(jobKeyText(key), async () => {
+    const known = await deps.store.get(key);
+    if (known) return again(known, payload, deps);
+    const room = takeRoom(key, offer, worker, deps);
     try {
-      const word = await contactAs(service, asked, worker.federation, hosting);
+      const word = await contactAs(service, asked, worker.federation, deps);
       const permit = await askPermit(word, offer.from);
-      await proveReadable(permit, word, hosting);
-      hosting.permits.keep({ ...key, taken: asked }, permit);
-      return await keep(key, { ...asked, files: filesOf(permit) }, offer, worker, room, hosting);
+      await proveReadable(permit, word, deps);
+      deps.permits.keep({ ...key, taken: asked }, permit);
+      return await keep(key, { ...asked, files: filesOf(permit) }, offer, worker, room, deps);
     } catch (error) {
-      giveBack(key, worker, hosting);
-      hosting.permits.forget(key);
+      giveBack(key, worker, deps);
+      deps.permits.forget(key);
       throw error;
     }
   });
@@ -71,8 +71,8 @@ function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): 
  * Reserves capacity for the job now, or, for a pinned job, lets it wait in the queue. An offer never overtakes jobs
  * that wait here already.
  */
-function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: TargetDeps): 'reserved' | 'waits' {
-  const { capacity, dispatcher, quotas } = hosting;
+function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
+  const { capacity, dispatcher, quotas } = deps;
   const demand = serviceDemand(worker.definition);
   const impossible = capacity.refusal(demand);
   if (impossible !== undefined) throw new DelegationError('offer-no-room', impossible);
@@ -103,14 +103,14 @@ async function askPermit({ origin, attempt, as }: OriginContact, from: string): 
 async function proveReadable(
   { input, store, staging }: Permit,
   { role }: OriginContact,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<void> {
-  const { reachableStores, now } = hosting;
+  const { reachableStores, now } = deps;
   if (!input && now() - (reachableStores.get(store.endpoint) ?? -Infinity) < REACHED_MS) return;
-  const access = originStoreAccess(store, role.origin, hosting.stores);
+  const access = originStoreAccess(store, role.origin, deps.stores);
   const until = AbortSignal.timeout(HEAD_DEADLINE);
   const object = input ?? { bucket: staging.bucket, key: staging.manifest };
-  const problem = await (input ? hosting.unreadable : hosting.unreachable)(object, access, until);
+  const problem = await (input ? deps.unreadable : deps.unreachable)(object, access, until);
   if (problem === undefined) return void reachableStores.set(store.endpoint, now());
   reachableStores.delete(store.endpoint);
   throw new DelegationError('input-unreadable', `${object.bucket}/${object.key} cannot be read from here: ${problem}`);
@@ -124,10 +124,10 @@ async function keep(
   offer: Offer,
   worker: WorkerService,
   room: 'reserved' | 'waits',
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<TakenOffer> {
   const { definition, uid: serviceUid, owner } = worker;
-  const { store, dispatcher, capacity, now, place } = hosting;
+  const { store, dispatcher, capacity, now, place } = deps;
   const job: NewJob = {
     ...key,
     serviceUid,
@@ -144,8 +144,8 @@ async function keep(
   const { outcome, record } = await store.accept(job, accepted(job.acceptedAt, place), offer.event);
   if (outcome === 'exists') {
     // Another manager of this cluster was faster, and runs the job.
-    giveBack(key, worker, hosting);
-    if (record) return again(record, taken.payload, hosting);
+    giveBack(key, worker, deps);
+    if (record) return again(record, taken.payload, deps);
     throw new DelegationError('fenced', 'this attempt was taken before, and removed');
   }
   if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);
@@ -153,7 +153,7 @@ async function keep(
     // A job that the cluster has not admitted yet must not keep capacity reserved.
     capacity.release(jobKeyText(key));
     dispatcher.enqueue(record ?? job);
-    if (record) keepReporting(record, 'queued', hosting.closing, hosting);
+    if (record) keepReporting(record, 'queued', deps.closing, deps);
   }
   return { attempt: key.id, repeated: false };
 }

@@ -11,10 +11,10 @@ import { openTarget, type TargetConfig, type TargetDeps } from './target.ts';
 /** The jobs that were taken from other clusters, and what is done with them. */
 export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'> {
   readonly #closing = new AbortController();
-  readonly #hosting: TargetDeps;
+  readonly #deps: TargetDeps;
 
   constructor(parts: TargetConfig) {
-    this.#hosting = openTarget(parts, this.#closing.signal);
+    this.#deps = openTarget(parts, this.#closing.signal);
   }
 
   /** Running attempts are in the records, and the next manager continues with them. */
@@ -23,36 +23,36 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
   }
 
   async offer(offer: Offer, from: AuthenticatedOwner): Promise<TakenOffer> {
-    return acceptOffer(offer, workerOf(from), from.member, this.#hosting);
+    return acceptOffer(offer, workerOf(from), from.member, this.#deps);
   }
 
   stop(attempt: JobKey, from: AuthenticatedCoordinator): Promise<void> {
-    return stopAttempt(attempt, from, this.#hosting);
+    return stopAttempt(attempt, from, this.#deps);
   }
 
   logs(attempt: JobKey, options: RemoteLogOptions, from: AuthenticatedCoordinator): Promise<AsyncIterable<Uint8Array>> {
-    return attemptLog(attempt, options, from, this.#hosting);
+    return attemptLog(attempt, options, from, this.#deps);
   }
 
   prepare(...[name, record, service, event]: Parameters<HostedJobs['prepare']>): ReturnType<HostedJobs['prepare']> {
-    return prepareDelegated(name, record, service, event, this.#hosting);
+    return prepareDelegated(name, record, service, event, this.#deps);
   }
 
   reportQueued(record: JobRecord, until: AbortSignal): void {
-    keepReporting(record, 'queued', until, this.#hosting);
+    keepReporting(record, 'queued', until, this.#deps);
   }
 
   reportRunning(record: JobRecord, until: AbortSignal): void {
-    keepReporting(record, 'running', until, this.#hosting);
+    keepReporting(record, 'running', until, this.#deps);
   }
 
   reportResult(record: JobRecord, stopping: AbortSignal): ReturnType<HostedJobs['reportResult']> {
-    return reportResult(record, stopping, this.#hosting);
+    return reportResult(record, stopping, this.#deps);
   }
 
   /** One that waited here was ended here. */
   reportCancelled(record: JobRecord): void {
-    reportCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
+    reportCancelled(record, this.#deps).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 }
 
@@ -69,21 +69,21 @@ async function attemptLog(
   key: JobKey,
   options: RemoteLogOptions,
   from: AuthenticatedCoordinator,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<AsyncIterable<Uint8Array>> {
-  const record = await findTaken(key, from, hosting);
+  const record = await findTaken(key, from, deps);
   if (!record) throw new DelegationError('job-gone', `there is no attempt "${key.id}" of this federation here`);
-  return readLog(record, options, hosting);
+  return readLog(record, options, deps);
 }
 
 /**
  * Ends an attempt that its origin no longer wants. Does nothing if there is no such attempt, or if it has ended. Waits
  * for an offer of it that is being accepted, so that the job does not start afterwards.
  */
-async function stopAttempt(key: JobKey, from: AuthenticatedCoordinator, hosting: TargetDeps): Promise<void> {
-  await hosting.mutex.run(jobKeyText(key), async () => {
-    const record = await findTaken(key, from, hosting);
-    if (record) await hosting.dispatcher.cancel(key, 'superseded');
+async function stopAttempt(key: JobKey, from: AuthenticatedCoordinator, deps: TargetDeps): Promise<void> {
+  await deps.mutex.run(jobKeyText(key), async () => {
+    const record = await findTaken(key, from, deps);
+    if (record) await deps.dispatcher.cancel(key, 'superseded');
   });
 }
 

@@ -25,16 +25,16 @@ export async function enterJob(
   principal: Principal,
   worker: WorkerService,
   event: Uint8Array,
-  hosting: Pick<TargetConfig, 'coordinatorOf' | 'maxEventBytes'>,
+  deps: Pick<TargetConfig, 'coordinatorOf' | 'maxEventBytes'>,
 ): Promise<Entered> {
-  if (event.length > hosting.maxEventBytes) throw eventTooLarge(hosting.maxEventBytes);
+  if (event.length > deps.maxEventBytes) throw eventTooLarge(deps.maxEventBytes);
   const { definition, federation } = worker;
   const { service, endpoint, clusterId } = federation.origin;
   const byToken = principal.kind === 'service-token';
   const known = byToken ? jobForBytes(event, atCoordinator(worker)) : undefined;
   const job = { service, id: known?.id ?? jobName(service, randomUUID()) };
   const member = `${definition.cluster_id}/${definition.name}`;
-  const { origin, as } = await contactAs(definition.name, { member, job, epoch: 0 }, federation, hosting);
+  const { origin, as } = await contactAs(definition.name, { member, job, epoch: 0 }, federation, deps);
   try {
     await origin.open({ job, event, invoker: principal.kind === 'user' ? principal.uid : '' }, as);
   } catch (error) {

@@ -16,12 +16,12 @@ type Speaking = Pick<TargetConfig, 'services' | 'coordinatorOf'>;
 /** For a delegated job. Throws `fenced` if its service is no longer a worker of that federation. */
 export async function contactOrigin(
   { service: name, serviceUid, taken }: Pick<JobRecord, 'service' | 'serviceUid' | 'taken'>,
-  hosting: Speaking,
+  deps: Speaking,
 ): Promise<OriginContact> {
-  const service = (await hosting.services.get(name))?.service;
+  const service = (await deps.services.get(name))?.service;
   const role = service?.uid === serviceUid ? service.federation : undefined;
   if (!taken || role?.role !== 'worker' || role.uid !== taken.uid) throw noWorker(name);
-  return contactAs(name, taken, role, hosting);
+  return contactAs(name, taken, role, deps);
 }
 
 /**

@@ -28,11 +28,11 @@ export async function prepareDelegated(
   record: JobRecord,
   service: Service,
   eventBytes: Uint8Array,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<PreparedAttempt> {
   const { taken } = record;
   if (!taken?.files) throw new NotRun('called-off', 'it is not known where its files are');
-  if (record.startedAt === undefined) await askLeave(name, record, hosting);
+  if (record.startedAt === undefined) await askLeave(name, record, deps);
   const { input, staging } = taken.files;
   const at = { store: ORIGIN_STORE, bucket: staging.bucket };
   const basis = {
@@ -42,31 +42,31 @@ export async function prepareDelegated(
     service,
     event: readEvent(eventBytes),
     file: input && !service.definition.file_stage_in ? { store: ORIGIN_STORE, ...input } : undefined,
-    secrets: (await loadSecrets(toSecretsOwner(service), hosting)).environment,
+    secrets: (await loadSecrets(toSecretsOwner(service), deps)).environment,
   };
   const attempt = {
-    ...attemptParts(basis, hosting),
+    ...attemptParts(basis, deps),
     outputs: [{ ...at, folder: trimEnd(staging.prefix, isSlash), prefix: [], suffix: [] }],
     manifest: { ...at, key: staging.manifest },
     patience: DELIVERY_PATIENCE,
     answer: false,
-    stores: () => storesOf(record, service, hosting),
+    stores: () => storesOf(record, service, deps),
   };
-  return { attempt, release: async () => hosting.permits.forget(record) };
+  return { attempt, release: async () => deps.permits.forget(record) };
 }
 
 /**
  * The origin may have fenced the attempt while the job waited. An attempt that has started continues: then the origin
  * decides about its result.
  */
-async function askLeave(name: string, record: JobRecord, hosting: TargetDeps): Promise<void> {
+async function askLeave(name: string, record: JobRecord, deps: TargetDeps): Promise<void> {
   try {
-    await hosting.permits.current(record);
+    await deps.permits.current(record);
   } catch (cause) {
-    if ((await hosting.runner.list()).includes(name)) return;
+    if ((await deps.runner.list()).includes(name)) return;
     const over = attemptOverReason(cause);
     if (over !== undefined) throw new NotRun('called-off', over, { cause });
-    const patience = hosting.permits.leaseFor(record);
+    const patience = deps.permits.leaseFor(record);
     throw new NotRun('origin-away', 'its origin does not answer', { cause, patience });
   }
 }
@@ -74,19 +74,19 @@ async function askLeave(name: string, record: JobRecord, hosting: TargetDeps): P
 async function storesOf(
   record: JobRecord,
   { federation }: Service,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
-  const { store } = await patiently(record, hosting);
+  const { store } = await patiently(record, deps);
   if (federation?.role !== 'worker') throw new Error('its service is no worker any more');
-  return new Map([[ORIGIN_STORE, originStoreAccess(store, federation.origin, hosting.stores)]]);
+  return new Map([[ORIGIN_STORE, originStoreAccess(store, federation.origin, deps.stores)]]);
 }
 
 /**
  * Gets a permit as soon as the origin answers. A caller that waits here has results to deliver, which are worth waiting
  * for; the capacity of the ended script is released meanwhile.
  */
-async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit> {
-  const { now, wait, random, closing, permits, capacity, store } = hosting;
+async function patiently(record: JobRecord, deps: TargetDeps): Promise<Permit> {
+  const { now, wait, random, closing, permits, capacity, store } = deps;
   const until = now() + RESULT_KEPT;
   for (let tries = 1; ; tries++) {
     try {

@@ -13,25 +13,25 @@ export function keepReporting(
   record: JobRecord,
   state: Extract<JobState, 'queued' | 'running'>,
   until: AbortSignal,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): void {
-  tellUntil(record, state, AbortSignal.any([until, hosting.closing]), hosting).catch((problem: unknown) =>
-    hosting.report(problem, record),
+  tellUntil(record, state, AbortSignal.any([until, deps.closing]), deps).catch((problem: unknown) =>
+    deps.report(problem, record),
   );
 }
 
-async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, hosting: TargetDeps): Promise<void> {
-  const { permits, wait, dispatcher } = hosting;
+async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, deps: TargetDeps): Promise<void> {
+  const { permits, wait, dispatcher } = deps;
   let job: JobRecord | undefined = record;
   // Before the script has started there is nothing new to report: the permit request was the last sign of life.
   let due = record.startedAt !== undefined;
   while (job?.state === state && !until.aborted) {
-    if (due && (await say(job, stillThere(job), hosting)).kind === 'over') {
+    if (due && (await say(job, stillThere(job), deps)).kind === 'over') {
       return dispatcher.cancel({ service: job.service, id: job.id }, 'superseded');
     }
     await wait(permits.leaseFor(job) / 3, until);
     due = true;
-    job = until.aborted ? undefined : await current(job, hosting);
+    job = until.aborted ? undefined : await current(job, deps);
   }
 }
 
@@ -50,9 +50,9 @@ type Said =
   /** The origin no longer wants the attempt. */
   | { readonly kind: 'over'; readonly why: string };
 
-async function say(record: JobRecord, report: Report, hosting: TargetDeps): Promise<Said> {
+async function say(record: JobRecord, report: Report, deps: TargetDeps): Promise<Said> {
   try {
-    const { origin, attempt, as } = await contactOrigin(record, hosting);
+    const { origin, attempt, as } = await contactOrigin(record, deps);
     await origin.report(attempt, report, as);
     return { kind: 'heard' };
   } catch (problem) {
@@ -68,20 +68,20 @@ async function say(record: JobRecord, report: Report, hosting: TargetDeps): Prom
 export async function reportResult(
   record: JobRecord,
   stopping: AbortSignal,
-  hosting: TargetDeps,
+  deps: TargetDeps,
 ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
-  const { now, wait, random, permits } = hosting;
+  const { now, wait, random, permits } = deps;
   const end = record.handIn;
   if (!end) return { state: 'failed', reason: 'Lost', message: 'it is not known how it ended' };
-  const until = AbortSignal.any([stopping, hosting.closing]);
+  const until = AbortSignal.any([stopping, deps.closing]);
   for (let tries = 1; !until.aborted; tries++) {
-    const said = await say(record, reportOf(record, end), hosting);
+    const said = await say(record, reportOf(record, end), deps);
     if (said.kind === 'heard') return { state: end.outcome, reason: end.reason, message: lastWord(end) };
     if (said.kind === 'over') return { state: 'cancelled', reason: 'Superseded', message: said.why };
     if (now() - end.finishedAt >= RESULT_KEPT) {
       return { state: 'cancelled', reason: 'OriginSilent', message: 'its origin did not answer for a day' };
     }
-    if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
+    if (tries === 1) deps.report(said.problem, { service: record.service, id: record.id });
     // The origin must get the report before the lease ends, or it offers the job to another member.
     await wait(Math.min(delegationBackoff(tries, random), permits.leaseFor(record) / 3), until);
   }
@@ -115,13 +115,13 @@ const lastWord = (end: PendingResult) => (isGivenBack(end) ? `it was given back:
  * Reports that a waiting job was cancelled at the target. After a few failures it gives up: then the lease expires,
  * with the same effect.
  */
-export async function reportCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
-  const { message, finishedAt = hosting.now() } = record;
+export async function reportCancelled(record: JobRecord, deps: TargetDeps): Promise<void> {
+  const { message, finishedAt = deps.now() } = record;
   const end: PendingResult = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
-  for (let tries = 1; tries <= TRIES && !hosting.closing.aborted; tries++) {
-    const said = await say(record, reportOf(record, end), hosting);
+  for (let tries = 1; tries <= TRIES && !deps.closing.aborted; tries++) {
+    const said = await say(record, reportOf(record, end), deps);
     if (said.kind !== 'silent') return;
-    await hosting.wait(delegationBackoff(tries, hosting.random), hosting.closing);
+    await deps.wait(delegationBackoff(tries, deps.random), deps.closing);
   }
 }
 

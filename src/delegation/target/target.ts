@@ -65,7 +65,7 @@ export interface TargetDeps extends Required<TargetConfig> {
 }
 
 export function openTarget(parts: TargetConfig, closing: AbortSignal): TargetDeps {
-  const hosting = {
+  const deps = {
     wait,
     random: Math.random,
     quotas: NO_QUOTAS,
@@ -74,7 +74,7 @@ export function openTarget(parts: TargetConfig, closing: AbortSignal): TargetDep
     reachableStores: new Map(),
     closing,
   };
-  return { ...hosting, permits: new PermitCache(hosting) };
+  return { ...deps, permits: new PermitCache(deps) };
 }
 
 /**
@@ -123,14 +123,14 @@ type TakenFrom = JobKey & Pick<JobRecord, 'taken'>;
  * its script. An outdated one does no harm: the origin fences the attempt when it commits.
  */
 export class PermitCache {
-  readonly #hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>;
+  readonly #deps: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>;
   /** Oldest first. */
   readonly #kept = new Map<string, { readonly permit: Permit; readonly until: number }>();
   /** Milliseconds, by federation. */
   readonly #leases = new Map<string, number>();
 
-  constructor(hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>) {
-    this.#hosting = hosting;
+  constructor(deps: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>) {
+    this.#deps = deps;
   }
 
   /** The number of cached permits. */
@@ -139,7 +139,7 @@ export class PermitCache {
   }
 
   keep(job: TakenFrom, permit: Permit): void {
-    const now = this.#hosting.now();
+    const now = this.#deps.now();
     this.forget(job);
     this.#dropOld(now);
     this.#kept.set(jobKeyText(job), { permit, until: now + permit.lease / 3 });
@@ -149,8 +149,8 @@ export class PermitCache {
   /** A recent permit, or a new one. Throws the origin's error, or that it does not answer. */
   async current(job: TakenFrom & Pick<JobRecord, 'serviceUid'>): Promise<Permit> {
     const kept = this.#kept.get(jobKeyText(job));
-    if (kept && this.#hosting.now() < kept.until) return kept.permit;
-    const { origin, attempt, as } = await contactOrigin(job, this.#hosting);
+    if (kept && this.#deps.now() < kept.until) return kept.permit;
+    const { origin, attempt, as } = await contactOrigin(job, this.#deps);
     const permit = await origin.permit(attempt, as);
     this.keep(job, permit);
     return permit;
