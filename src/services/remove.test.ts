@@ -101,7 +101,10 @@ describeCatalog('recovering after a crash', (open) => {
     const { service } = await createService(alice, secret, catalog);
     await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
     const released: unknown[] = [];
-    const services = { look: () => catalog.services.get('demo'), release: async (it: unknown) => released.push(it) };
+    const services = {
+      getFresh: () => catalog.services.get('demo'),
+      release: async (it: unknown) => released.push(it),
+    };
     await recoverServices(later(), { ...catalog, services: services as unknown as typeof catalog.services });
     assert.deepEqual(released, [{ name: 'demo', uid: service.uid }]);
   });
