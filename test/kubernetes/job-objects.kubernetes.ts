@@ -222,7 +222,7 @@ describe('job objects', () => {
     assert.deepEqual(await jobs.get(next), next);
     await assert.rejects(jobs.accept(sampleJob('odd'), sampleProgress(), EVENT), {
       code: 'damaged',
-      message: /the Job cow-odd in namespace oscar-svc is no record of a job/,
+      message: /the Job cow-odd in namespace oscar-svc is not a valid job record/,
     });
   });
 

@@ -229,7 +229,10 @@ test('secrets: a Secret that does not belong to the service is not shown, overwr
   const secrets = { A: new Secret('1') };
   assert.equal(await cluster.secrets.get('service', key), undefined);
   await cluster.secrets.remove('service', key);
-  const refused = { code: 'conflict', message: /Secret "minio" in namespace oscar-svc is not of this service/ };
+  const refused = {
+    code: 'conflict',
+    message: /Secret "minio" in namespace oscar-svc does not belong to this service/,
+  };
   await assert.rejects(cluster.secrets.put('service', key, secrets), refused);
   await assert.rejects(cluster.secrets.put('service', key, secrets, 'absent'), refused);
   const { data } = await seen('/api/v1/namespaces/oscar-svc/secrets/minio');
@@ -267,7 +270,7 @@ test('settings: they are a JSON list in a ConfigMap whose other keys are kept', 
     { data: { allowed_image_repositories: '[' } },
     'application/merge-patch+json',
   );
-  await assert.rejects(cluster.settings.read(), { code: 'damaged', message: /mend it/ });
+  await assert.rejects(cluster.settings.read(), { code: 'damaged', message: /correct it/ });
 });
 
 test('replicas: a change of one manager is visible at the other', async (t) => {

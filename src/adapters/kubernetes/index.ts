@@ -53,90 +53,90 @@ export interface KubernetesCluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
-  /** Events of more than 64 KiB are refused until there is a blobs. */
+  /** Events of more than 64 KiB are rejected until `useBlobStore` has been called. */
   readonly jobs: KubernetesJobs;
   readonly useBlobStore: (blobs: BlobStore) => void;
   /**
-   * Clears the blobs of what belongs to nothing any more: started by whoever leads, a new one each time, and stopped before
-   * `close`. `attempts` names those that are there, or will be.
+   * Removes unreferenced blobs. The leader starts a new one each time it begins to lead, and stops it before `close`.
+   * `attempts` lists the attempts that exist or are about to.
    */
   readonly blobSweep: (options: ClusterSweepOptions) => BlobSweep;
-  /** Shows the jobs to `kubectl`: started by whoever leads, a new one each time, and stopped before `close`. */
+  /** Shows the jobs to `kubectl`. Started and stopped like `blobSweep`. */
   readonly statusMirror: () => StatusMirror;
-  /** Keeps what runs elsewhere out of the queues of Kueue, if that has any: in the same way. */
+  /** Takes delegated jobs out of the queues of Kueue, if it is enabled. Started and stopped like `blobSweep`. */
   readonly workloadReconciler: () => WorkloadReconciler | undefined;
-  /** What its nodes can take. To be closed before this is. */
+  /** The capacity of its nodes. Close it before the cluster. */
   readonly capacity: (options: Omit<KubernetesCapacityOptions, 'report' | 'times'>) => Promise<OpenCapacity>;
-  /** Runs attempts as pods. To be closed before this is. */
+  /** Runs attempts as pods. Close it before the cluster. */
   readonly runner: (
     options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'pullSecrets' | 'watch' | 'report'>,
   ) => KubernetesRunner;
-  /** Has calls answered by Knative, if that is there, and all else run by the runner that it is given. To be closed before that is. */
+  /** Gives calls to Knative, if it is enabled, and all other attempts to the given runner. Close it before that runner. */
   readonly routingRunner: (pods: KubernetesRunner, calling: RoutingRunnerOptions) => RoutingRunner;
-  /** What answers calls, if that is Knative. */
+  /** Absent if Knative does not answer calls. */
   readonly knative?: Pick<Knative, 'installed' | 'deploymentStatus'>;
-  /** What lets jobs of users in, if that is Kueue. */
+  /** Absent if Kueue does not admit jobs. */
   readonly kueue?: Pick<Kueue, 'problem' | 'reserve' | 'release'>;
-  /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
+  /** Creates and corrects the companions of all services. The leader calls it periodically. */
   readonly reconcileCompanions: (signal: AbortSignal) => Promise<void>;
-  /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
+  /** Leader election among the managers of this cluster (`lease.ts`). Start it, and stop it before `close`. */
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
-  /** What its managers have printed, if they run as a Deployment of this name. */
+  /** The logs of the managers, if they run as a Deployment of this name. */
   readonly managersLog: (name: string) => ManagersLog;
   readonly metrics: () => KubernetesMetrics;
-  /** Of the API server: `v1.34.4`. */
+  /** Version of the API server: `v1.34.4`. */
   readonly version: string;
   readonly close: () => Promise<void>;
 }
 
-/** Beside the port: the Job of a job, so that what runs for it can be owned by it. */
+/** The port, and the Job of a job, for owner references. */
 export type KubernetesJobs = JobStore & Pick<KubernetesJobStore, 'object'>;
 
 export interface KubernetesMetrics extends ApiMetrics {
-  /** Are the pictures of the services and of the jobs kept up by watches at this moment? */
+  /** Whether the watches of services and jobs are open at this moment. */
   readonly live: boolean;
-  /** How often all services were listed, and all jobs. */
+  /** How often all services and all jobs were listed. */
   readonly lists: number;
   readonly jobLists: number;
 }
 
 export interface KubernetesClusterOptions {
-  /** A file; without one the manager is in a pod. */
+  /** Path of a kubeconfig file; without one the manager uses the service account of its pod. */
   readonly kubeconfig?: string;
-  /** Of the manager: `OSCAR_NAMESPACE`. */
+  /** Namespace of the manager: `OSCAR_NAMESPACE`. */
   readonly namespace: string;
-  /** Of the administrator's services: `OSCAR_SERVICES_NAMESPACE`. */
+  /** Namespace of the administrator's services: `OSCAR_SERVICES_NAMESPACE`. */
   readonly servicesNamespace: string;
   readonly controllerServiceAccount: string;
   /** Name of the ConfigMap with the settings: `ADDITIONAL_CONFIG_PATH`. */
   readonly settingsName: string;
-  /** As definitions show the store of the cluster. */
+  /** The cluster's own object store, as definitions show it. */
   readonly objectStore: ClusterStore;
-  /** Of requests to the API. There is no default that nobody sees. */
+  /** Rate limit of requests to the API; it has no hidden default. */
   readonly rate: RateLimit;
-  /** How long Kubernetes keeps jobs after their end: `TTL_JOB`. Absent: until the manager removes them. */
+  /** How long Kubernetes keeps jobs after their end: `TTL_JOB`. If absent, only the manager removes them. */
   readonly jobTtlSeconds?: number;
-  /** Kueue is asked before a user's job may start: `KUEUE_ENABLE`. */
+  /** Set if Kueue admits the jobs of users: `KUEUE_ENABLE`. */
   readonly kueue?: KueueSettings | undefined;
-  /** Calls are answered by Knative: `SERVERLESS_BACKEND`. */
+  /** Set if Knative answers calls: `SERVERLESS_BACKEND`. */
   readonly knative?: KnativeSettings | undefined;
-  /** What pods in users' namespaces are not to reach. None: no policy is made. */
+  /** Networks that pods in users' namespaces must not reach. If empty, no NetworkPolicy is created. */
   readonly closedNetworks?: readonly Network[];
   /** Secrets of its own namespace with which the manager's image is pulled: `OSCAR_STAGING_PULL_SECRETS`. */
   readonly pullSecrets?: readonly string[];
-  /** Told what goes wrong in the background and mends itself. */
+  /** Called with problems of background work, which is retried. */
   readonly report: (problem: unknown) => void;
   readonly now?: () => number;
   readonly times?: Partial<typeof TIMES>;
 }
 
 /**
- * `requestMs`: a healthy server answers in tens of milliseconds. `patienceMs`: with a request that is just being asked
- * about it must stay below the lifetime of a reservation. `watchMs`, `silenceMs`: see `informer.ts`.
+ * `requestMs`: a healthy server answers in tens of milliseconds. `patienceMs`: together with one more request it must stay
+ * below the lifetime of a reservation. `watchMs`, `silenceMs`: see `informer.ts`.
  */
 const TIMES = { requestMs: 5_000, patienceMs: 10_000, watchMs: 300_000, silenceMs: 90_000, startMs: 30_000 };
 
-/** The stores of a cluster that is Kubernetes: its API is the database. */
+/** Opens the stores of a Kubernetes cluster: its API is the database. */
 export async function openKubernetesCluster(options: KubernetesClusterOptions): Promise<KubernetesCluster> {
   const { namespace, servicesNamespace, controllerServiceAccount, objectStore, rate, report, now = Date.now } = options;
   const { requestMs, patienceMs, watchMs, silenceMs, startMs } = { ...TIMES, ...options.times };
@@ -240,7 +240,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   };
 }
 
-/** `managedBy` is in every API server from 1.32 on. */
+/** Every API server from 1.32 on supports `managedBy`. */
 function supportsManagedBy(version: string): boolean {
   const [, major = 0, minor = 0] = /^v(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
   return major > 1 || minor >= 32;
@@ -249,7 +249,7 @@ function supportsManagedBy(version: string): boolean {
 const tooOldForKueue = (version: string) =>
   new StoreError(
     'refused',
-    `KUEUE_ENABLE is true, which needs Kubernetes 1.32 or later, and this is ${version}: Kueue would have it run the jobs itself`,
+    `KUEUE_ENABLE is true, which needs Kubernetes 1.32 or later, and this cluster has ${version}, which would run the jobs itself when Kueue admits them`,
   );
 
 interface Opening {

@@ -119,14 +119,14 @@ function missingRight(message: string): string {
   return `grant ${user} the permission to "${verb}" ${resource}${of} ${where} (RBAC)`;
 }
 
-/** Why the API server does not take an object as it is. */
+/** Why the API server rejects an object. */
 interface Rejection {
   readonly message: string;
-  /** It never will. */
+  /** A retry cannot succeed. */
   readonly final: boolean;
 }
 
-/** Undefined when it may simply be away. */
+/** Finds the rejection in an error of a write; undefined when the server may only be unavailable. */
 export function findRejection(error: unknown): Rejection | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   if (!(cause instanceof ApiError)) return undefined;
@@ -138,14 +138,14 @@ export function findRejection(error: unknown): Rejection | undefined {
     case 422:
       return { message, final: true };
     case 403:
-      // A quota has room again when something else has ended; a right can be given. What a policy forbids stays so.
+      // A quota can become free and a permission can be granted; a policy violation stays.
       return { message, final: !/exceeded quota|cannot \S+ resource|being terminated/.test(message) };
     default:
       return undefined;
   }
 }
 
-/** Why the API server will never do that; undefined when it has. */
+/** Runs a write. Returns the message of a final rejection; undefined when the write succeeded. */
 export async function catchFinalRejection(work: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await work();

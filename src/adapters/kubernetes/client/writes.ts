@@ -128,8 +128,8 @@ export async function removeObject(
 }
 
 /**
- * Changes one object, whoever changes it at the same time. `next` gives what it is to be, or undefined to leave it as it is.
- * Resolves to what is there then; undefined when there is none any more.
+ * Changes an object, and retries on conflicts. `next` returns the new object, or undefined to keep the current one. Resolves
+ * to the resulting object; undefined when it no longer exists.
  */
 export async function updateObject<T extends KubeObject>(
   api: Api,

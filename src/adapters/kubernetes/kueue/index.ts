@@ -16,18 +16,18 @@ export { DELEGATED_ANNOTATION, evictionReason, isDelegated, waitingReason } from
 export interface KueueOptions {
   readonly api: Api;
   readonly settings: KueueSettings;
-  /** Of the administrator's services, whose jobs do not wait. */
+  /** Namespace of the administrator's services, whose jobs are not queued. */
   readonly servicesNamespace: string;
   readonly watch: { readonly watchMs: number; readonly silenceMs: number };
   readonly report: (problem: unknown) => void;
 }
 
-/** Kueue, as far as it lets the jobs of users in. */
+/** Kueue, which admits the jobs of users. */
 export class Kueue {
   readonly cache: KueueCache;
   readonly #queues: KueueQueues;
   readonly #options: KueueOptions;
-  readonly #pledges = new QuotaReservations();
+  readonly #reservations = new QuotaReservations();
 
   constructor(options: KueueOptions) {
     const { api, settings, watch, report } = options;
@@ -36,11 +36,11 @@ export class Kueue {
     this.cache = new KueueCache(api, watch, report);
     this.cache.onWorkload.add((jobUid) => {
       const workload = this.cache.workloadFor(jobUid);
-      if (workload) this.#pledges.onWorkload(workload);
+      if (workload) this.#reservations.onWorkload(workload);
     });
   }
 
-  /** Begins to look at what is there. A cluster without Kueue is told of, and looked at again now and then. */
+  /** Starts the watches. If the cluster has no Kueue, that is reported and checked again periodically. */
   async open(): Promise<void> {
     await this.cache.open(this.#queues);
   }
@@ -49,12 +49,12 @@ export class Kueue {
     return this.cache.trouble;
   }
 
-  /** Why nobody lets jobs in, for people; undefined when somebody may. */
+  /** Why no jobs are admitted, as a message; undefined if Kueue is installed. */
   get problem(): string | undefined {
     return this.cache.installed ? undefined : KUEUE_NOT_INSTALLED;
   }
 
-  /** The name of the queue in which jobs of this service wait; undefined when they do not. */
+  /** The name of the LocalQueue in which jobs of this service wait; undefined when they are not queued. */
   queueFor(service: Service): string | undefined {
     return this.#isQueued(service) ? localQueueName(service.definition.name) : undefined;
   }
@@ -63,33 +63,33 @@ export class Kueue {
     if (this.#isQueued(service)) await this.#queues.ensure(service, definition);
   }
 
-  /** A queue can follow every change of its service. */
+  /** A LocalQueue can follow every change of its service. */
   async checkUpdate(): Promise<void> {}
 
   async remove(definition: Stored<KubeObject>): Promise<void> {
     await this.#queues.remove(definition);
   }
 
-  /** Are its queues there, as far as is known? */
+  /** Whether its queues exist, as far as the cache knows. */
   isCurrent(service: Service): boolean {
     if (!this.cache.installed || !this.#isQueued(service)) return true;
     return this.#clusterQueueOf(service) !== undefined;
   }
 
   /**
-   * Pledges a part of its owner's quota to a job of this service that is about to be made, until Kueue is seen to count it. Why it
-   * would not be let in now; undefined when it would, as far as is known without asking.
+   * Reserves a part of the owner's quota for a job that is about to be created, until Kueue counts it itself. Returns why
+   * Kueue would not admit the job now; undefined if it would, as far as the cache knows.
    */
   reserve(job: JobKey, service: Service, demand: Demand): string | undefined {
     const queue = this.#isQueued(service) ? this.#clusterQueueOf(service) : undefined;
-    const refusal = queue && quotaShortage(queue, demand, this.#pledges.reservedIn(queue));
-    if (queue && refusal === undefined) this.#pledges.add(jobObjectKey(job, service), queue.metadata.name, demand);
+    const refusal = queue && quotaShortage(queue, demand, this.#reservations.reservedIn(queue));
+    if (queue && refusal === undefined) this.#reservations.add(jobObjectKey(job, service), queue.metadata.name, demand);
     return refusal;
   }
 
-  /** The job is not made after all. */
+  /** Call when the job is not created after all. */
   release(job: JobKey, service: Service): void {
-    this.#pledges.release(jobObjectKey(job, service));
+    this.#reservations.release(jobObjectKey(job, service));
   }
 
   workloadFor(jobUid: string): Stored<Workload> | undefined {

@@ -7,15 +7,15 @@ import { WatchCache } from '../client/watch-cache.ts';
 import { CLUSTER_QUEUE, type ClusterQueue, LOCAL_QUEUE, type LocalQueue, WORKLOAD, type Workload } from './objects.ts';
 import { KUEUE_NOT_INSTALLED, type KueueQueues } from './queues.ts';
 
-/** How often a cluster without Kueue is looked at: somebody may be installing it. */
-const LOOK_MS = 30_000;
+/** How often a cluster without Kueue is checked, in case an operator installs it. */
+const CHECK_MS = 30_000;
 
-/** Conditions of a Workload that say where it is. */
-const SAID = new Set(['QuotaReserved', 'Admitted', 'Evicted', 'Finished']);
+/** The conditions of a Workload that the manager reads. */
+const CONDITIONS = new Set(['QuotaReserved', 'Admitted', 'Evicted', 'Finished']);
 
 const objectKey = ({ metadata }: KubeObject) => `${metadata.namespace ?? ''}/${metadata.name}`;
 
-/** The queues, and what Kueue says of the jobs in them, as they are by now: every manager of the cluster has it. */
+/** The queues and Workloads of Kueue, updated by watches. Every manager of the cluster has this cache. */
 export class KueueCache {
   readonly #clusterQueues: WatchCache<ClusterQueue>;
   readonly #localQueues: WatchCache<LocalQueue>;
@@ -26,7 +26,7 @@ export class KueueCache {
   #opening: Promise<void> | undefined;
   #installed = false;
   #trouble: string | undefined;
-  /** Told of the Job whose Workload has changed, by its uid. */
+  /** Called with the uid of a Job whose Workload has changed. */
   readonly onWorkload = new Set<(jobUid: string) => void>();
 
   constructor(api: Api, watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>, report: (problem: unknown) => void) {
@@ -35,10 +35,10 @@ export class KueueCache {
       this.#trouble = known instanceof Error ? known.message : String(known);
       report(known);
     };
-    const nobody = () => undefined;
-    this.#clusterQueues = new WatchCache((queue) => queue, nobody, this.#report);
-    this.#localQueues = new WatchCache((queue) => queue, nobody, this.#report, objectKey);
-    this.#workloads = new WatchCache(slimWorkload, (uid) => this.#tell(uid), this.#report, jobUidOf);
+    const ignore = () => undefined;
+    this.#clusterQueues = new WatchCache((queue) => queue, ignore, this.#report);
+    this.#localQueues = new WatchCache((queue) => queue, ignore, this.#report, objectKey);
+    this.#workloads = new WatchCache(slimWorkload, (uid) => this.#notify(uid), this.#report, jobUidOf);
     this.#informers = [
       new Informer(api, CLUSTER_QUEUE, this.#clusterQueues, watch),
       new Informer(api, LOCAL_QUEUE, this.#localQueues, watch),
@@ -46,22 +46,22 @@ export class KueueCache {
     ];
   }
 
-  /** Is Kueue there, as far as is known? */
+  /** Whether Kueue is installed, as far as is known. */
   get installed(): boolean {
     return this.#installed;
   }
 
-  /** The last thing that went wrong with the watches, as a sentence. */
+  /** The last problem of the watches. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** Begins to look, as soon as there is something to be seen. */
+  /** Starts the watches as soon as Kueue is installed. */
   async open(queues: Pick<KueueQueues, 'isInstalled'>): Promise<void> {
     this.#installed = await queues.isInstalled();
     if (!this.#installed) this.#report(new Error(KUEUE_NOT_INSTALLED));
     this.#opening ??= this.#follow(queues);
-    // Who leads knows from the first who is let in and who is not.
+    // A leader must know from the beginning which jobs are admitted.
     if (this.#installed) await this.#opening;
   }
 
@@ -73,12 +73,12 @@ export class KueueCache {
     return this.#localQueues.get(`${namespace}/${name}`);
   }
 
-  /** Of the Job with that uid; without what is not read here. */
+  /** The Workload of the Job with this uid, reduced to the fields that the manager reads. */
   workloadFor(jobUid: string): Stored<Workload> | undefined {
     return this.#workloads.get(jobUid);
   }
 
-  /** What was just written. */
+  /** Puts a Workload that the manager has just written. */
   put(workload: Stored<Workload>): void {
     this.#workloads.put(workload);
   }
@@ -89,14 +89,14 @@ export class KueueCache {
     await this.#opening;
   }
 
-  #tell(jobUid: string): void {
+  #notify(jobUid: string): void {
     for (const listener of this.onWorkload) listener(jobUid);
   }
 
   async #follow(queues: Pick<KueueQueues, 'isInstalled'>): Promise<void> {
     const { signal } = this.#closed;
     while (!this.#installed) {
-      await pause(LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
+      await pause(CHECK_MS, undefined, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
       this.#installed = await queues.isInstalled().catch(() => false);
     }
@@ -104,13 +104,13 @@ export class KueueCache {
   }
 }
 
-/** By the Job that it is of; those of others are kept under their own uid, which is no Job's. */
+/** The uid of the Job of a Workload. Workloads of other kinds are stored under their own uid, which no Job has. */
 function jobUidOf({ metadata }: KubeObject): string {
   const owner = metadata.ownerReferences?.find(({ kind }) => kind === JOB.kind);
   return owner?.uid ?? ('uid' in metadata ? String(metadata.uid) : metadata.name);
 }
 
-/** Most have ended, and are kept by Kueue for as long as their Jobs. */
+/** Most Workloads have finished, and Kueue keeps them as long as their Jobs, so only the necessary fields are cached. */
 function slimWorkload({ metadata, spec, status = {} }: Stored<Workload>): Stored<Workload> {
   const { name, namespace, uid, resourceVersion, annotations, ownerReferences } = metadata;
   const slim: Metadata = {
@@ -119,7 +119,7 @@ function slimWorkload({ metadata, spec, status = {} }: Stored<Workload>): Stored
     ...(annotations && { annotations }),
     ...(ownerReferences && { ownerReferences }),
   };
-  const conditions = (status.conditions ?? []).filter(({ type }) => SAID.has(type));
+  const conditions = (status.conditions ?? []).filter(({ type }) => CONDITIONS.has(type));
   return {
     metadata: { ...slim, uid, resourceVersion },
     spec: { ...(spec.active !== undefined && { active: spec.active }) },

@@ -11,10 +11,10 @@ export const CLUSTER_QUEUE: KubeKind = { apiVersion, kind: 'ClusterQueue', plura
 export const LOCAL_QUEUE: KubeKind = { apiVersion, kind: 'LocalQueue', plural: 'localqueues' };
 export const WORKLOAD: KubeKind = { apiVersion, kind: 'Workload', plural: 'workloads' };
 
-/** Whose queue it is, in the letters of a label; the annotation of the same user has all of the uid. */
+/** Label with the owner of a queue, reduced to the characters of a label; the annotation has the complete uid. */
 const OWNER_LABEL = 'oscar.grycap/owner';
 
-/** The quota that a user gets with their first service. */
+/** The quota that a user gets with the first service. */
 export interface KueueSettings {
   readonly flavor: string;
   readonly millicores: number;
@@ -30,7 +30,7 @@ interface Named<T> {
   readonly resources?: readonly T[];
 }
 
-/** What is read of it; the rest is the operator's. */
+/** The fields that the manager reads; the operator may set others. */
 export interface ClusterQueue extends KubeObject {
   readonly spec: {
     readonly namespaceSelector?: { readonly matchLabels?: Readonly<Record<string, string>> };
@@ -55,7 +55,7 @@ export interface LocalQueue extends KubeObject {
   readonly spec: { readonly clusterQueue: string; readonly stopPolicy?: string };
 }
 
-/** What Kueue keeps of a Job that waits in a queue. */
+/** Kueue's object for a queued Job. */
 export interface Workload extends KubeObject {
   readonly spec: { readonly active?: boolean; readonly [more: string]: unknown };
   readonly status?: { readonly conditions?: readonly JobCondition[] };
@@ -63,7 +63,7 @@ export interface Workload extends KubeObject {
 
 export const buildFlavor = ({ flavor }: KueueSettings): KubeObject => ({ metadata: { name: flavor } });
 
-/** All that the jobs of a user may have at once, in whichever of their namespaces and services (decision 0044). */
+/** The quota of all jobs of a user together, in all namespaces and services of the user (decision 0044). */
 export function buildClusterQueue(name: string, uid: string, settings: KueueSettings): ClusterQueue {
   const { flavor, millicores, memoryBytes, gpus, ephemeralBytes } = settings;
   const amounts: Amounts = {
@@ -80,13 +80,13 @@ export function buildClusterQueue(name: string, uid: string, settings: KueueSett
   };
 }
 
-/** Is it this user's? One that a Go manager made says so only by whose namespaces it is for. */
+/** Whether it belongs to this user. A Go manager's ClusterQueue names its user only in the namespace selector. */
 export function isClusterQueueOwnedBy({ metadata, spec }: ClusterQueue, uid: string): boolean {
   const named = metadata.annotations?.[OWNER];
   return named === undefined ? spec.namespaceSelector?.matchLabels?.[OWNER_HASH] === ownerHash(uid) : named === uid;
 }
 
-/** Where the jobs of a service wait; it goes with the definition. */
+/** The queue of a service. The definition owns it, so both are removed together. */
 export function buildLocalQueue(service: Service, definition: Stored<KubeObject>, clusterQueue: string): LocalQueue {
   const { name, uid } = definition.metadata;
   return {
@@ -100,18 +100,18 @@ export function buildLocalQueue(service: Service, definition: Stored<KubeObject>
   };
 }
 
-/** The label of a Job by which Kueue knows that it waits, and in which queue. */
+/** Label of a Job with the name of its LocalQueue; Kueue manages Jobs with this label. */
 export const QUEUE_NAME_LABEL = 'kueue.x-k8s.io/queue-name';
 
-/** The queue of a service is named in a label, which takes no more. */
+/** The name of a LocalQueue is used as a label value, which has at most 63 characters. */
 const LONGEST = 63;
 
-/** Digits of a digest that are added to a name which would be too long, or which somebody else has. */
+/** Digits of a digest that are appended to a name that is too long or belongs to another user. */
 const DIGITS = 10;
 
 /**
- * Do jobs of this service wait for Kueue? Those of users do. A user's service in the namespace of the administrator, where
- * only an operator can have put it, does not: the quota of a user is for their own namespaces.
+ * Whether jobs of this service are queued by Kueue. Those of users are. A user's service in the administrator's namespace,
+ * where only an operator can put it, is not: the quota of a user is for the user's own namespaces.
  */
 export function isQueued(
   { owner, namespace }: Pick<Service, 'owner' | 'namespace'>,
@@ -126,8 +126,8 @@ export function localQueueName(service: string): string {
 }
 
 /**
- * Names for the ClusterQueue of a user, in the order in which they are looked for. Two users can come to share the first
- * one, as `a.b` and `a-b` do; whoever comes second gets the next, which has digits of their own.
+ * Names for the ClusterQueue of a user, in the order in which they are tried. Two users can share the first one, as `a.b`
+ * and `a-b` do; the second user gets the next name, which has digits of the own hash.
  */
 export function clusterQueueNames(uid: string): readonly [string, ...string[]] {
   const plain = `oscar-cq-${sanitiseUid(uid)}`;
@@ -135,7 +135,7 @@ export function clusterQueueNames(uid: string): readonly [string, ...string[]] {
   return [truncate(plain, LONGEST), ...longer];
 }
 
-/** The uid in the letters that names and labels may have (docs/go-manager.md#kubernetes-objects). */
+/** The uid, reduced to the characters of names and labels (docs/go-manager.md#kubernetes-objects). */
 export const sanitiseUid = (uid: string) =>
   truncate(uid.toLowerCase().replace(/[^a-z0-9-]/g, '-'), LONGEST).replace(/^-+/, '') || 'user';
 
@@ -146,5 +146,5 @@ function withDigits(name: string, key: string, digits: number): string {
   return `${truncate(name, LONGEST - digits - 1)}-${hash}`;
 }
 
-/** No longer than that, and with no hyphen at its end. */
+/** Truncates a name and removes hyphens at its end. */
 const truncate = (name: string, most: number) => name.slice(0, most).replace(/-+$/, '');

@@ -22,7 +22,7 @@ async function opened(t: TestContext) {
   return { server, queues, keep, clusterQueues, localQueues };
 }
 
-test('a user has one quota, and each of their services a queue', async (t) => {
+test('Kueue queues: a user has one ClusterQueue, and each service a LocalQueue', async (t) => {
   const { server, keep, clusterQueues, localQueues } = await opened(t);
   await keep('cows', 'alice');
   await keep('dogs', 'alice');
@@ -56,7 +56,7 @@ test('a user has one quota, and each of their services a queue', async (t) => {
   ]);
 });
 
-test('a quota that the operator has changed stays as it is', async (t) => {
+test('Kueue queues: a quota that the operator has changed stays', async (t) => {
   const { server, keep, clusterQueues } = await opened(t);
   const changed = buildClusterQueue('oscar-cq-alice', 'alice', { ...SETTINGS, millicores: 64_000 });
   server.put('clusterqueues', changed);
@@ -67,7 +67,7 @@ test('a quota that the operator has changed stays as it is', async (t) => {
   );
 });
 
-test('users whose names look alike do not share a quota', async (t) => {
+test('Kueue queues: users with similar names do not share a quota', async (t) => {
   const { keep, clusterQueues, localQueues } = await opened(t);
   await keep('cows', 'a.b');
   await keep('dogs', 'a-b');
@@ -81,7 +81,7 @@ test('users whose names look alike do not share a quota', async (t) => {
   );
 });
 
-test('the queue of a user that a Go manager has made is known by whose namespaces it is for', async (t) => {
+test('Kueue queues: a ClusterQueue of a Go manager is recognised by its namespace selector', async (t) => {
   const { server, keep, clusterQueues } = await opened(t);
   const { metadata, ...rest } = buildClusterQueue('oscar-cq-alice', 'alice', SETTINGS);
   server.put('clusterqueues', { ...rest, metadata: { name: metadata.name } });
@@ -89,7 +89,7 @@ test('the queue of a user that a Go manager has made is known by whose namespace
   assert.equal(clusterQueues().length, 1);
 });
 
-test('what is left of an earlier service of that name is made anew, and goes with its own service alone', async (t) => {
+test('Kueue queues: the LocalQueue of an earlier service of that name is replaced, and only its own service removes it', async (t) => {
   const { queues, keep, localQueues } = await opened(t);
   await keep('cows', 'alice');
   const next = definitionOf('cows', 'alice', 'another');
@@ -104,7 +104,7 @@ test('what is left of an earlier service of that name is made anew, and goes wit
   assert.equal(localQueues().length, 0);
 });
 
-test('without Kueue it is said what is missing', async (t) => {
+test('Kueue queues: without Kueue the error says what is missing', async (t) => {
   const { server, keep } = await opened(t);
   const message = 'the server could not find the requested resource';
   server.fault = (_, path) => (path.includes('kueue.x-k8s.io') ? { status: 404, message } : undefined);

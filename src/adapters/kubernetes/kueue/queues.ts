@@ -22,7 +22,7 @@ import {
 export const KUEUE_NOT_INSTALLED =
   'KUEUE_ENABLE is true, but this cluster has no Kueue: install it, or leave that setting out';
 
-/** Keeps the queues of users and of their services. What is there is never changed: quotas are the operator's. */
+/** Creates the queues of users and of their services. Existing queues are never changed: the operator decides about quotas. */
 export class KueueQueues {
   readonly #api: Api;
   readonly #settings: KueueSettings;
@@ -32,7 +32,7 @@ export class KueueQueues {
     this.#settings = settings;
   }
 
-  /** Does the cluster know what a queue is? */
+  /** Whether the API server knows LocalQueues. */
   async isInstalled(): Promise<boolean> {
     try {
       await this.#api.page(LOCAL_QUEUE, {}, { limit: 1, metadataOnly: true });
@@ -43,12 +43,12 @@ export class KueueQueues {
     }
   }
 
-  /** Makes what is missing. Again: nothing happens. */
+  /** Creates missing queues. Calling it again is a no-op. */
   async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
     try {
       await createObject(this.#api, RESOURCE_FLAVOR, buildFlavor(this.#settings));
-      const clusterQueue = await this.#keepClusterQueue(service.owner);
-      await this.#keepLocalQueue(buildLocalQueue(service, definition, clusterQueue), definition);
+      const clusterQueue = await this.#ensureClusterQueue(service.owner);
+      await this.#ensureLocalQueue(buildLocalQueue(service, definition, clusterQueue), definition);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'absent' && !(await this.isInstalled()))
         throw new StoreError('unavailable', KUEUE_NOT_INSTALLED, { cause: error });
@@ -56,19 +56,19 @@ export class KueueQueues {
     }
   }
 
-  /** Kubernetes would do it too, some time after the definition has gone. */
+  /** Kubernetes would also collect the queue, some time after the definition is removed. */
   async remove({ metadata }: Stored<KubeObject>): Promise<void> {
     const place = { namespace: metadata.namespace, name: localQueueName(metadata.name) };
     const there = await this.#get<LocalQueue>(LOCAL_QUEUE, place);
     if (there && hasOwner(there, metadata.uid)) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
   }
 
-  async #keepClusterQueue(uid: string): Promise<string> {
+  async #ensureClusterQueue(uid: string): Promise<string> {
     for (const name of clusterQueueNames(uid)) {
       const there =
         (await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name })) ??
         (await createObject(this.#api, CLUSTER_QUEUE, buildClusterQueue(name, uid, this.#settings)));
-      // Somebody was faster, perhaps for another user.
+      // Another manager created it first, perhaps for another user.
       const found = there === 'exists' ? await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name }) : there;
       if (found && isClusterQueueOwnedBy(found, uid)) return name;
     }
@@ -76,12 +76,12 @@ export class KueueQueues {
     throw new StoreError('conflict', `all names for the ClusterQueue of ${uid} are in use by others: ${names}`);
   }
 
-  async #keepLocalQueue(wanted: LocalQueue, { metadata }: Stored<KubeObject>): Promise<void> {
+  async #ensureLocalQueue(wanted: LocalQueue, { metadata }: Stored<KubeObject>): Promise<void> {
     while ((await createObject(this.#api, LOCAL_QUEUE, wanted)) === 'exists') {
       const there = await this.#get<LocalQueue>(LOCAL_QUEUE, wanted.metadata);
-      // A Go manager lets nobody own it.
+      // A Go manager sets no owner.
       if (there && (hasOwner(there, metadata.uid) || !there.metadata.ownerReferences?.length)) return;
-      // Of an earlier service of that name, and Kubernetes has not collected it yet.
+      // It belongs to an earlier service of that name, and Kubernetes has not collected it yet.
       if (there) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
     }
   }

@@ -22,50 +22,50 @@ const workload = (job: string, resourceVersion: string, reserved: 'True' | 'Fals
   status: { conditions: [{ type: 'QuotaReserved', status: reserved }] },
 });
 
-function pledged(now = () => 0): QuotaReservations {
-  const pledges = new QuotaReservations(now);
-  pledges.add('ns/cows-1', 'oscar-cq-alice', CORE);
-  return pledges;
+function withReservation(now = () => 0): QuotaReservations {
+  const reservations = new QuotaReservations(now);
+  reservations.add('ns/cows-1', 'oscar-cq-alice', CORE);
+  return reservations;
 }
 
-test('a pledge counts until its Workload has its quota, and the figures of the queue are newer', () => {
-  const pledges = pledged();
-  assert.deepEqual(pledges.reservedIn(queue('100')), CORE);
-  pledges.onWorkload(workload('cows-1', '99', 'False'));
-  assert.deepEqual(pledges.reservedIn(queue('101')), CORE);
-  pledges.onWorkload(workload('cows-1', '102', 'True'));
-  assert.deepEqual(pledges.reservedIn(queue('101')), CORE);
-  // It is let in, runs and ends: that is no other quota.
-  pledges.onWorkload(workload('cows-1', '105', 'True'));
-  assert.deepEqual(pledges.reservedIn(queue('103')), NOTHING);
-  assert.deepEqual(pledges.reservedIn(queue('101')), NOTHING);
+test('quota reservations: one counts until its Workload has its quota and the ClusterQueue is newer', () => {
+  const reservations = withReservation();
+  assert.deepEqual(reservations.reservedIn(queue('100')), CORE);
+  reservations.onWorkload(workload('cows-1', '99', 'False'));
+  assert.deepEqual(reservations.reservedIn(queue('101')), CORE);
+  reservations.onWorkload(workload('cows-1', '102', 'True'));
+  assert.deepEqual(reservations.reservedIn(queue('101')), CORE);
+  // Admission, run and end do not change the quota.
+  reservations.onWorkload(workload('cows-1', '105', 'True'));
+  assert.deepEqual(reservations.reservedIn(queue('103')), NOTHING);
+  assert.deepEqual(reservations.reservedIn(queue('101')), NOTHING);
 });
 
-test('pledges of a queue add up, and no others', () => {
-  const pledges = pledged();
-  pledges.add('ns/cows-2', 'oscar-cq-alice', { cpu: 500, memory: 7, gpu: 1 });
-  pledges.add('ns/dogs-1', 'oscar-cq-bob', CORE);
-  assert.deepEqual(pledges.reservedIn(queue('1')), { cpu: 1500, memory: 7, gpu: 1 });
+test('quota reservations: those of one queue are added up', () => {
+  const reservations = withReservation();
+  reservations.add('ns/cows-2', 'oscar-cq-alice', { cpu: 500, memory: 7, gpu: 1 });
+  reservations.add('ns/dogs-1', 'oscar-cq-bob', CORE);
+  assert.deepEqual(reservations.reservedIn(queue('1')), { cpu: 1500, memory: 7, gpu: 1 });
 });
 
-test('what is not to come is released', () => {
-  const pledges = pledged();
-  pledges.release('ns/cows-1');
-  assert.deepEqual(pledges.reservedIn(queue('1')), NOTHING);
+test('quota reservations: a released one does not count', () => {
+  const reservations = withReservation();
+  reservations.release('ns/cows-1');
+  assert.deepEqual(reservations.reservedIn(queue('1')), NOTHING);
 });
 
-test('the Workload of another Job says nothing of this one', () => {
-  const pledges = pledged();
-  pledges.onWorkload(workload('cows-2', '2', 'True'));
-  pledges.onWorkload(workload('cows-1', '2', 'True', 'elsewhere'));
-  assert.deepEqual(pledges.reservedIn(queue('3')), CORE);
+test('quota reservations: the Workload of another Job has no effect', () => {
+  const reservations = withReservation();
+  reservations.onWorkload(workload('cows-2', '2', 'True'));
+  reservations.onWorkload(workload('cows-1', '2', 'True', 'elsewhere'));
+  assert.deepEqual(reservations.reservedIn(queue('3')), CORE);
 });
 
-test('a pledge that Kueue is never seen to count does not last', () => {
+test('quota reservations: one that Kueue never counts expires', () => {
   let now = 0;
-  const pledges = pledged(() => now);
+  const reservations = withReservation(() => now);
   now = 20_000;
-  assert.deepEqual(pledges.reservedIn(queue('1')), CORE);
+  assert.deepEqual(reservations.reservedIn(queue('1')), CORE);
   now = 20_001;
-  assert.deepEqual(pledges.reservedIn(queue('1')), NOTHING);
+  assert.deepEqual(reservations.reservedIn(queue('1')), NOTHING);
 });

@@ -4,8 +4,8 @@ import { isNewer, JOB, type Stored } from '../client/kinds.ts';
 import type { ClusterQueue, Workload } from './objects.ts';
 
 /**
- * How long a pledge lasts that Kueue is not seen to count. Shorter: an offer that takes its full ten seconds is not counted while its
- * Job is made. Longer: quota that is free is kept for nobody, where a queue says the same before and after.
+ * How long a reservation lasts if Kueue is not seen to count the job. With a shorter time an offer that takes its full ten
+ * seconds is not counted while its Job is created; a longer one blocks free quota when the figures of the queue do not change.
  */
 const LASTS_MS = 20_000;
 
@@ -13,11 +13,11 @@ interface QuotaReservation {
   readonly queue: string;
   readonly demand: Demand;
   readonly until: number;
-  /** The version in which its Workload was first seen to have its quota: a newer state of the queue has it too. */
+  /** The version in which its Workload first had its quota: a newer version of the ClusterQueue counts it too. */
   reservedAt?: string;
 }
 
-/** What was promised to jobs out of the quotas of users, and is not in the figures of Kueue yet. */
+/** Quota reserved for jobs that Kueue does not count yet. */
 export class QuotaReservations {
   readonly #now: () => number;
   readonly #reservations = new Map<string, QuotaReservation>();
@@ -26,7 +26,7 @@ export class QuotaReservations {
     this.#now = now;
   }
 
-  /** For the Job at this place, `<namespace>/<name>`. */
+  /** Reserves quota for the Job `<namespace>/<name>`. */
   add(job: string, queue: string, demand: Demand): void {
     this.#reservations.set(job, { queue, demand, until: this.#now() + LASTS_MS });
   }
@@ -35,17 +35,17 @@ export class QuotaReservations {
     this.#reservations.delete(job);
   }
 
-  /** What Kueue says of a Job by now. */
+  /** Call when the Workload of a Job has changed. */
   onWorkload({ metadata, status }: Stored<Workload>): void {
     const owner = metadata.ownerReferences?.find(({ kind }) => kind === JOB.kind);
-    const pledge = this.#reservations.get(`${metadata.namespace}/${owner?.name}`);
+    const reservation = this.#reservations.get(`${metadata.namespace}/${owner?.name}`);
     const isReserved = status?.conditions?.some(
       ({ type, status: holds }) => type === 'QuotaReserved' && holds === 'True',
     );
-    if (pledge && isReserved) pledge.reservedAt ??= metadata.resourceVersion;
+    if (reservation && isReserved) reservation.reservedAt ??= metadata.resourceVersion;
   }
 
-  /** All that is still to come out of this queue. */
+  /** The sum of the reservations in this ClusterQueue that Kueue does not count yet. */
   reservedIn({ metadata }: Pick<Stored<ClusterQueue>, 'metadata'>): Demand {
     let all = NOTHING;
     for (const [job, { queue, demand, until, reservedAt }] of this.#reservations) {

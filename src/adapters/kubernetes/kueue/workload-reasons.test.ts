@@ -14,17 +14,17 @@ const cases = [
   { name: 'before Kueue has seen it', of: undefined, says: 'waits for its queue lq' },
   { name: 'before Kueue has said anything', of: workload({}), says: 'waits for its queue lq' },
   {
-    name: 'in the words of Kueue',
+    name: 'with the message of Kueue',
     of: workload({ QuotaReserved: ['False', 'insufficient unused quota for cpu'] }),
     says: 'waits for its queue lq: insufficient unused quota for cpu',
   },
   {
-    name: 'while it is checked',
+    name: 'while admission checks run',
     of: workload({ QuotaReserved: ['True', 'Quota reserved'], Admitted: ['False', ''] }),
     says: 'waits for its queue lq: it has its quota, and is being checked',
   },
   {
-    name: 'when it has just been let in there is nothing to say',
+    name: 'without details when it has just been admitted',
     of: workload({ QuotaReserved: ['True', ''], Admitted: ['True', ''] }),
     says: 'waits for its queue lq',
   },
@@ -34,14 +34,15 @@ const cases = [
     says: 'waits for its queue lq: it comes back from another cluster',
   },
   {
-    name: 'when somebody holds it by hand',
+    name: 'when an operator has deactivated its Workload',
     of: workload({}, false),
     says: 'waits for its queue lq: somebody has deactivated its Workload',
   },
 ];
-for (const { name, of, says } of cases) test(`a job waits ${name}`, () => assert.equal(waitingReason('lq', of), says));
+for (const { name, of, says } of cases)
+  test(`waiting reason: ${name}`, () => assert.equal(waitingReason('lq', of), says));
 
-test('a job that may not go on says why', () => {
+test('eviction reason: a job that may not continue has the message of Kueue', () => {
   const evicted = workload({ Evicted: ['True', 'The ClusterQueue is stopped'] });
   assert.equal(evictionReason('lq', evicted), 'its queue lq does not let it go on: The ClusterQueue is stopped');
   assert.equal(evictionReason('lq', undefined), 'its queue lq does not let it go on');

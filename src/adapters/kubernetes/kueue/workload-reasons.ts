@@ -3,14 +3,14 @@ import type { Demand } from '../../../model/job/index.ts';
 import { difference, NOTHING, parseDemand, sum } from '../capacity/index.ts';
 import type { ClusterQueue, Workload } from './objects.ts';
 
-/** Says on a Workload that we have deactivated it, because its job is on another cluster. */
+/** Annotation on a Workload that the manager has deactivated because its job is on another cluster. */
 export const DELEGATED_ANNOTATION = 'oscar.grycap/elsewhere';
 
-/** Has its job left the queue, because another cluster has it? */
+/** Whether the manager has deactivated the Workload because its job is on another cluster. */
 export const isDelegated = (workload: Pick<Workload, 'metadata' | 'spec'> | undefined) =>
   workload?.spec.active === false && workload.metadata.annotations?.[DELEGATED_ANNOTATION] !== undefined;
 
-/** Why a job waits in its queue, with the words of Kueue as far as it has said something. */
+/** Why a job waits in its queue, with Kueue's own message if there is one. */
 export function waitingReason(
   queue: string,
   workload: Pick<Workload, 'metadata' | 'spec' | 'status'> | undefined,
@@ -19,7 +19,7 @@ export function waitingReason(
   return `waits for its queue ${queue}${words ? `: ${words}` : ''}`;
 }
 
-/** Why a job that runs may not go on. */
+/** Why a running job may not continue. */
 export function evictionReason(queue: string, workload: Pick<Workload, 'status'> | undefined): string {
   const said = workload?.status?.conditions?.find(({ type, status }) => type === 'Evicted' && status === 'True');
   return `its queue ${queue} does not let it go on${said?.message ? `: ${said.message}` : ''}`;
@@ -36,8 +36,8 @@ function workloadReason(workload: Pick<Workload, 'metadata' | 'spec' | 'status'>
 }
 
 /**
- * Why the queue of a user would not let a job in now, where so much is pledged to others; undefined when it would, or nobody can
- * say: one that may borrow from others of its cohort may let in more than it has.
+ * Why the ClusterQueue of a user would not admit a job now, given the quota reserved for other jobs. Undefined when it would,
+ * or when that is unknown: a queue in a cohort may borrow quota.
  */
 export function quotaShortage(
   { spec, status }: Pick<ClusterQueue, 'spec' | 'status'>,

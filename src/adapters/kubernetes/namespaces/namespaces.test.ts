@@ -30,7 +30,7 @@ type Seen = { spec?: unknown; rules?: { apiGroups: string[]; resources: string[]
 const POLICIES = 'networkpolicies';
 const ROLES = 'roles';
 
-test('a user’s namespace is closed to what the operator says, as that of the administrator is', async () => {
+test('namespaces: a user’s namespace gets a NetworkPolicy for the closed networks', async () => {
   const server = new FakeApi();
   await open(server, CLOSED).ensureNamespace('alice', 'oscar-svc-alice');
   const [policy] = server.all(POLICIES);
@@ -50,7 +50,7 @@ test('a user’s namespace is closed to what the operator says, as that of the a
   });
 });
 
-test('that is mended after a start, and written only if it is not so', async () => {
+test('namespaces: the NetworkPolicy is corrected after a start, and written only if it differs', async () => {
   const server = new FakeApi();
   await open(server, CLOSED).ensureNamespace('alice', 'oscar-svc-alice');
   const before = server.writes.length;
@@ -61,14 +61,14 @@ test('that is mended after a start, and written only if it is not so', async () 
   assert.doesNotMatch(JSON.stringify(server.all(POLICIES)), /fd00/);
 });
 
-test('without such networks, and for the administrator’s services, there is no policy', async () => {
+test('namespaces: no NetworkPolicy without closed networks or for the administrator', async () => {
   const server = new FakeApi();
   await open(server).ensureNamespace('alice', 'oscar-svc-alice');
   await open(server, CLOSED).ensureNamespace('cluster_admin', 'oscar-svc');
   assert.deepEqual(server.all(POLICIES), []);
 });
 
-test('the manager gives itself what it uses, in place of what a Go manager had', async () => {
+test('namespaces: the manager replaces the Role of a Go manager with the permissions that it uses', async () => {
   const server = new FakeApi();
   const go = { rules: [{ apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] }] };
   await server.post(ROLE, 'oscar-svc-alice', {

@@ -38,7 +38,7 @@ class Bench {
   }
 }
 
-test('a namespace that is prepared gets a copy, of what the kubelet reads and nothing else, and not twice', async () => {
+test('pull secrets: a new namespace gets one copy, with nothing but the key that the kubelet reads', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=', note: 'bXk=' });
   const pullSecrets = bench.open();
@@ -59,7 +59,7 @@ test('a namespace that is prepared gets a copy, of what the kubelet reads and no
   assert.equal(bench.server.writes.length, before);
 });
 
-test('a changed credential reaches all namespaces with services, and those where one was', async () => {
+test('pull secrets: a changed credential is copied to all namespaces with services or earlier copies', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'b2xk' });
   const pullSecrets = bench.open();
@@ -71,7 +71,7 @@ test('a changed credential reaches all namespaces with services, and those where
     assert.deepEqual(bench.data(namespace), { '.dockerconfigjson': 'bmV3' }, namespace);
 });
 
-test('one of another type takes the place of what was', async () => {
+test('pull secrets: a Secret of another type replaces the copy', async () => {
   const bench = new Bench();
   await bench.give({ '.dockercfg': 'e30=' }, 'kubernetes.io/dockercfg');
   const pullSecrets = bench.open();
@@ -82,7 +82,7 @@ test('one of another type takes the place of what was', async () => {
   assert.deepEqual(bench.copies().get('ns')?.[0]?.type, MODERN);
 });
 
-test('what is no credential of a registry is not copied, and is told of once', async () => {
+test('pull secrets: a Secret that is no registry credential is not copied, and reported once', async () => {
   const bench = new Bench();
   await bench.give({ OSCAR_PASSWORD: 'cA==' }, 'Opaque');
   const pullSecrets = bench.open();
@@ -93,7 +93,7 @@ test('what is no credential of a registry is not copied, and is told of once', a
   assert.match(String(bench.problems[0]), /Secret registry in namespace oscar.* is of type Opaque and is not copied/);
 });
 
-test('one that is not there is told of, and copies of it stay', async () => {
+test('pull secrets: a missing Secret is reported, and its copies stay', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=' });
   await bench.open().syncNamespace('ns');
@@ -103,7 +103,7 @@ test('one that is not there is told of, and copies of it stay', async () => {
   assert.deepEqual(bench.data('ns'), { '.dockerconfigjson': 'e30=' });
 });
 
-test('copies of what the settings do not name any more go, those of another manager do not', async () => {
+test('pull secrets: copies that the settings no longer name are removed, those of another manager stay', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=' });
   await bench.open().syncNamespace('ns');
@@ -125,7 +125,7 @@ test('copies of what the settings do not name any more go, those of another mana
   );
 });
 
-test('a Secret of somebody else under that name is left alone, and told of', async () => {
+test('pull secrets: a foreign Secret of that name is not changed, and reported', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=' });
   const pullSecrets = bench.open();

@@ -5,21 +5,21 @@ import { CONFIG_MAP, type ConfigMap, type Stored } from '../client/kinds.ts';
 import { createObject, removeObject, replaceObject } from '../client/writes.ts';
 import { derivedName, isObjectName, KEY, PURPOSE } from '../objects/labels.ts';
 
-/** What the holder of a name says about itself. */
+/** The holder of a name. */
 interface Holder {
   readonly uid: string;
-  /** By the clock of the manager that made it. */
+  /** By the clock of the manager that reserved the name. */
   readonly since: number;
-  /** A create is under way: no second one may begin with the same reservation. */
+  /** A create is in progress: no second one may begin with the same reservation. */
   readonly used: boolean;
 }
 
-/** A name in use by a create, with what is needed to let go of it. */
+/** The object of a reserved name, which is needed to release it. */
 export type NameHold = Stored<ConfigMap>;
 
 /**
- * Names that are taken and have no service yet: one small object each, in the manager's namespace, since there the API
- * gives a name to one. Once there is a service, its definition is what takes the name.
+ * Reserved names without a service yet: one small ConfigMap each, in the manager's namespace, where the API guarantees
+ * unique names. Once the service exists, its definition holds the name.
  */
 export class Reservations {
   readonly #api: Api;
@@ -39,7 +39,7 @@ export class Reservations {
       if (made !== 'exists') return made;
       const there = await this.#read(name);
       if (!there) continue;
-      // Either way, so that a clock that was set back does not keep a name taken.
+      // The absolute difference, so that a clock that was set back does not keep a name reserved.
       if (Math.abs(this.#now() - readHolder(there).since) < RESERVATION_LIFETIME) return 'taken';
       const taken = await replaceObject(this.#api, CONFIG_MAP, this.#object(name, holder, there), there);
       if (taken === 'absent') continue;
@@ -48,8 +48,8 @@ export class Reservations {
   }
 
   /**
-   * Begins the one create that a reservation is for. From now on it lives as long as a new one: whoever has got this
-   * far has a full lifetime to finish. Undefined when the reservation was lost or used.
+   * Begins the one create that a reservation allows, and renews its lifetime, so that the create has a full lifetime to
+   * finish. Undefined when the reservation was lost or already used.
    */
   async use({ name, uid }: Reservation): Promise<NameHold | undefined> {
     const there = await this.#read(name);
@@ -61,7 +61,7 @@ export class Reservations {
     return typeof used === 'string' ? undefined : used;
   }
 
-  /** False when somebody has taken it over meanwhile. */
+  /** False when another manager has taken the name over meanwhile. */
   async end(hold: NameHold): Promise<boolean> {
     return (await removeObject(this.#api, CONFIG_MAP, hold)) === 'removed';
   }
@@ -94,7 +94,7 @@ export class Reservations {
   }
 }
 
-/** To be recognised in a listing by a person; what is no name of a service has no business there, and is hashed. */
+/** A name that people recognise in a listing; text that cannot be the name of a service is hashed. */
 function objectName(name: string): string {
   return isObjectName(name) ? `oscar-name-${name}` : derivedName('name', name);
 }
@@ -102,7 +102,10 @@ function objectName(name: string): string {
 function readHolder({ data, metadata }: NameHold): Holder {
   const since = Date.parse(data?.['since'] ?? '');
   if (data?.['uid'] === undefined || Number.isNaN(since)) {
-    throw new StoreError('damaged', `the ConfigMap ${metadata.name} in namespace ${metadata.namespace} holds no name`);
+    throw new StoreError(
+      'damaged',
+      `the ConfigMap ${metadata.name} in namespace ${metadata.namespace} is not a valid reservation of a name`,
+    );
   }
   return { uid: data['uid'], since, used: data['used'] === 'true' };
 }

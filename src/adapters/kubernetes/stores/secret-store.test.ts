@@ -7,7 +7,7 @@ import { KubernetesSecretStore } from './secret-store.ts';
 
 const keys = (secretKey: string) => ({ accessKey: new Secret('alice'), secretKey: new Secret(secretKey) });
 
-test('what a Go manager left does not take the place of what another manager has written meanwhile', async () => {
+test('secret store: importing a secret of a Go manager does not overwrite what another manager has written meanwhile', async () => {
   const server = new FakeApi();
   const options = { namespace: 'oscar', declared: () => undefined };
   const other = new KubernetesSecretStore(server.api, options);

@@ -21,19 +21,19 @@ import type { GoManagerSecrets } from './go-manager-secrets.ts';
 const PAGE = 500;
 
 interface KubernetesSecretStoreOptions {
-  /** Of the manager: all rooms but `service` are there. */
+  /** Namespace of the manager; all kinds except `service` are there. */
   readonly namespace: string;
-  /** Names of the secrets that a service declares, by `<namespace>/<service>`; undefined when there is none. */
+  /** Names of the secrets that the service `<namespace>/<service>` declares; undefined when there is no such service. */
   readonly declared: (key: string) => readonly string[] | undefined;
-  /** What a Go manager has kept elsewhere: it is taken up when it is first asked for. */
+  /** Secrets of a Go manager; they are imported when they are first read. */
   readonly goManagerSecrets?: GoManagerSecrets;
   readonly page?: number;
 }
 
 /**
- * Secrets as Secrets. Those of a service stand beside its definition under its name, with plain keys, because pods get
- * them; all others are in the manager's namespace, where no user's pod can be, under names that no service can have
- * (S15).
+ * Stores secrets as Kubernetes Secrets. Those of a service are in its namespace under its name, with plain keys, because
+ * pods use them. All others are in the manager's namespace, where no user's pod can run, under names that no service can
+ * have (S15).
  */
 export class KubernetesSecretStore implements SecretStore {
   readonly #api: Api;
@@ -87,7 +87,7 @@ export class KubernetesSecretStore implements SecretStore {
       : { items: shown };
   }
 
-  /** Makes what a Go manager has kept for a service our own: from then on it is known without its definition. */
+  /** Adopts the secrets that a Go manager has stored for a service, so that they no longer depend on its definition. */
   async adopt(uid: string, place: string): Promise<void> {
     await this.get('credentials', uid);
     const object = await this.#read('service', place);
@@ -99,11 +99,11 @@ export class KubernetesSecretStore implements SecretStore {
     const values = await this.#options.goManagerSecrets?.find(kind, key);
     if (!values) return undefined;
     const made = await createObject(this.#api, SECRET, pack(kind, key, values, this.#options.namespace));
-    // Another manager may have been quicker, and have changed it since.
+    // Another manager may have imported it first, and have changed it since.
     return made === 'exists' ? this.get(kind, key) : { values, version: made.metadata.resourceVersion as Version };
   }
 
-  /** Undefined when somebody else was in between and the caller does not mind. */
+  /** Undefined when another write came in between and the caller expects no version: retry. */
   async #write(
     kind: SecretKind,
     key: string,
@@ -118,7 +118,7 @@ export class KubernetesSecretStore implements SecretStore {
     if (!there) {
       const made = await createObject(this.#api, SECRET, object);
       if (made !== 'exists') return made.metadata.resourceVersion as Version;
-      if (expected === 'absent') await this.#refuseExisting(kind, key, object);
+      if (expected === 'absent') await this.#rejectExisting(kind, key, object);
       return undefined;
     }
     const { resourceVersion } = there.metadata;
@@ -128,20 +128,20 @@ export class KubernetesSecretStore implements SecretStore {
       if (expected !== undefined) throw changed(kind, key);
       return undefined;
     }
-    // Written, and by now replaced by somebody else: such a version fits nothing, which is what a caller must find.
+    // Written, and already replaced by another writer: return a version that never matches, so that the caller's next write conflicts.
     return (isSuperseded(written) ? `superseded-${resourceVersion}` : written.metadata.resourceVersion) as Version;
   }
 
-  async #refuseExisting(kind: SecretKind, key: string, object: SecretObject): Promise<void> {
+  async #rejectExisting(kind: SecretKind, key: string, object: SecretObject): Promise<void> {
     const there = await this.#read(kind, key);
     if (!there) return;
     if (!this.#isOurs(kind, key, there)) throw foreign(object);
-    throw new StoreError('exists', `there already are secrets of ${kind} ${key}`);
+    throw new StoreError('exists', `secrets of ${kind} ${key} already exist`);
   }
 
   /**
-   * Whatever else is in a namespace under the name of a service is not its secrets: keys of a user or of the object store,
-   * as Go managers keep them there (S15). What a Go manager wrote for a service has no label, but the names that the
+   * A Secret with the name of a service need not contain its secrets: Go managers keep keys of users and of the object store
+   * in the same namespace (S15). A Secret that a Go manager wrote for a service has no label, but exactly the keys that the
    * service declares.
    */
   #isOurs(kind: SecretKind, key: string, object: Stored<SecretObject>): boolean {
@@ -170,24 +170,24 @@ function foreign(object: SecretObject): StoreError {
   const { name, namespace } = object.metadata;
   return new StoreError(
     'conflict',
-    `the Secret "${name}" in namespace ${namespace} is not of this service: choose another name for the service`,
+    `the Secret "${name}" in namespace ${namespace} does not belong to this service: choose another name for the service`,
   );
 }
 
-/** What a Secret may hold, counted by Kubernetes over all its values. */
+/** Kubernetes' limit for all values of a Secret together. */
 const SECRET_BYTES = 1024 * 1024;
 
-/** Where all values stand together, in rooms whose names may be anything. */
+/** The key with all values as JSON, for kinds whose names may be any text. */
 const VALUES = 'values';
 
-/** Undefined when there can be none. */
+/** Undefined when the key cannot have a Secret. */
 function objectRef(kind: SecretKind, key: string, manager: string): { namespace: string; name: string } | undefined {
   if (kind !== 'service') return { namespace: manager, name: derivedName(kind, key) };
   const [namespace = '', name = ''] = key.split('/');
   return isObjectName(namespace) && isObjectName(name) ? { namespace, name } : undefined;
 }
 
-/** Does the object say that it is of this kind and key? */
+/** Whether the labels of the Secret name this kind and key. */
 function hasKindAndKey(kind: SecretKind, key: string, { metadata }: Stored<SecretObject>): boolean {
   return metadata.labels?.[PURPOSE] === kind && metadata.annotations?.[KEY] === key;
 }
@@ -201,7 +201,7 @@ function pack(kind: SecretKind, key: string, values: SecretValues, manager: stri
   if (size > SECRET_BYTES) {
     throw new StoreError(
       'too-large',
-      `the secrets of ${kind} ${key} have ${size} bytes, and ${SECRET_BYTES} is the most that Kubernetes keeps`,
+      `the secrets of ${kind} ${key} have ${size} bytes, and Kubernetes stores at most ${SECRET_BYTES}`,
     );
   }
   return {
@@ -222,7 +222,7 @@ function parse(packed: string | undefined, name: string): string[][] {
     const entries: string[][] = JSON.parse(packed ?? '');
     return entries;
   } catch {
-    // Without the cause, which would quote a value.
+    // Without the cause, because it would quote a secret value.
     throw new StoreError('damaged', `the Secret ${name} in the manager's namespace cannot be read`);
   }
 }

@@ -33,7 +33,7 @@ function open() {
   return { cache, said, problems, versions };
 }
 
-test('the newer version stays, in whatever order they come', () => {
+test('service cache: the newest version stays, whatever the order of arrival', () => {
   const { cache, versions, said } = open();
   cache.onChanged(object('cow', 9));
   cache.onChanged(object('cow', 10));
@@ -43,7 +43,7 @@ test('the newer version stays, in whatever order they come', () => {
   assert.equal(said.length, 2);
 });
 
-test('what was removed does not come back with an event or a list from before', () => {
+test('service cache: an older event or list does not bring back a removed service', () => {
   const { cache, versions } = open();
   cache.put(object('cow', 9));
   cache.drop(object('cow', 9));
@@ -54,7 +54,7 @@ test('what was removed does not come back with an event or a list from before', 
   assert.deepEqual(versions(), []);
 });
 
-test('a name that is used again is another object, and the end of the first is not its end', () => {
+test('service cache: a late deletion of an earlier object of the same name does not affect the current one', () => {
   const { cache, versions } = open();
   cache.put(object('cow', 5, { uid: 'o1' }));
   cache.put(object('cow', 9, { uid: 'o2' }));
@@ -62,7 +62,7 @@ test('a name that is used again is another object, and the end of the first is n
   assert.deepEqual(versions(), ['ns/cow@9']);
 });
 
-test('an object that comes back to the list of services after it was taken off it is there again', () => {
+test('service cache: an object whose label was removed and added again is listed again', () => {
   const { cache, versions } = open();
   cache.onChanged(object('cow', 5));
   cache.onDeleted(object('cow', 6));
@@ -70,7 +70,7 @@ test('an object that comes back to the list of services after it was taken off i
   assert.deepEqual(versions(), ['ns/cow@7']);
 });
 
-test('a list removes what it lacks, but not what was written after it', () => {
+test('service cache: a list removes missing services, except those that were written since', () => {
   const { cache, versions, said } = open();
   cache.put(object('gone', 5, { uid: 'o1' }));
   cache.put(object('new', 20, { uid: 'o2' }));
@@ -79,7 +79,7 @@ test('a list removes what it lacks, but not what was written after it', () => {
   assert.deepEqual(said.at(-2), { kind: 'gone', name: 'gone' });
 });
 
-test('of two services of one name the older is it, and both are listed', () => {
+test('service cache: of two definitions with one name the older counts, and both are listed', () => {
   const { cache, versions } = open();
   cache.put(object('cow', 5, { uid: 'o2', namespace: 'b', created: '2026-01-02T00:00:00Z' }));
   cache.put(object('cow', 6, { uid: 'o1', namespace: 'a', created: '2026-01-03T00:00:00Z' }));
@@ -87,7 +87,7 @@ test('of two services of one name the older is it, and both are listed', () => {
   assert.deepEqual(versions(), ['a/cow@6', 'b/cow@5']);
 });
 
-test('what cannot be read is reported, found as such, and not listed', () => {
+test('service cache: a definition that cannot be parsed is reported, found as an error, and not listed', () => {
   const { cache, versions, problems } = open();
   cache.put(object('cow', 5));
   cache.put({ ...object('cow', 6), data: { 'function_config.yaml': 'a: [' } });
@@ -96,7 +96,7 @@ test('what cannot be read is reported, found as such, and not listed', () => {
   assert.equal(problems.length, 1);
 });
 
-test('terms follow the service, and leave nothing behind', () => {
+test('service cache: the index follows changes of the owner and removals', () => {
   const { cache } = open();
   const seenBy = (uid: string) => cache.list([visibleTo(uid)], '', 100).map(([place]) => place);
   cache.put(object('cow', 5, { owner: 'alice' }));
@@ -106,7 +106,7 @@ test('terms follow the service, and leave nothing behind', () => {
   assert.deepEqual(seenBy('bob'), []);
 });
 
-test('a ConfigMap that no longer defines a service is none', () => {
+test('service cache: a ConfigMap that no longer defines a service is removed', () => {
   const { cache, versions } = open();
   cache.put(object('cow', 5));
   cache.onChanged({ ...object('cow', 6), data: {} });

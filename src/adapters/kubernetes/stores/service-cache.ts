@@ -12,40 +12,43 @@ import { credentialsIn, fromConfigMap, isDefinition } from './definition.ts';
 
 type NamedChange = Exclude<ServiceChange, { kind: 'resync' }>;
 
-/** One ConfigMap as it was last seen. */
+/** A definition as it was last seen. */
 export interface ServiceEntry {
-  /** Without what the record was made from: a script may be a megabyte, and is in the record already. */
+  /** Metadata only: the content is in the record, and a script may have a megabyte. */
   readonly object: Stored<KubeObject>;
-  /** Or why it cannot be read. */
+  /** The record, or the error if it cannot be parsed. */
   readonly record: ServiceRecord | StoreError;
 }
 
-/** Removed objects that are remembered. An answer that is older than so many removals is not awaited any more. */
+/**
+ * How many removed objects are remembered. With fewer, a delayed response could bring back a removed service; more take
+ * memory, some 100 bytes each.
+ */
 const REMEMBERED = 10_000;
 
 const placeOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
 /**
- * All services, from lists and watches and from the answers to our own writes, in whatever order these arrive: the
- * newer version stays, and what was removed here does not come back with an event from before.
+ * All services. It is fed by lists, watches and the responses to the manager's own writes, in any order: the newest version
+ * stays, and an older event does not bring back a removed service.
  */
 export class ServiceCache implements InformerHandler<ConfigMap> {
   readonly #entries = new Map<string, ServiceEntry>();
   readonly #byName = new Map<string, Set<string>>();
   readonly #index = new ServiceIndex();
-  /** The last versions of objects that are gone, by uid: an answer that was long on its way must not bring one back. */
+  /** The last versions of removed objects, by uid: a delayed response must not bring one back. */
   readonly #removed = new Map<string, string>();
-  /** What definitions of a Go manager hold in clear, by uid. */
+  /** Credentials in clear text in definitions of a Go manager, by uid. */
   readonly #credentials = new Map<string, SecretValues>();
-  readonly #tell: (change: NamedChange) => void;
+  readonly #notify: (change: NamedChange) => void;
   readonly #report: (problem: unknown) => void;
 
-  constructor(tell: (change: NamedChange) => void, report: (problem: unknown) => void) {
-    this.#tell = tell;
+  constructor(onChange: (change: NamedChange) => void, report: (problem: unknown) => void) {
+    this.#notify = onChange;
     this.#report = report;
   }
 
-  /** If there are several of one name, which only a Go manager can make, the oldest is the service. */
+  /** If several definitions have the same name, which only a Go manager can cause, the oldest counts. */
   find(name: string): ServiceEntry | undefined {
     const places = this.#byName.get(name);
     if (!places) return undefined;
@@ -57,7 +60,7 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
     return this.#entries.get(place);
   }
 
-  /** Keys that a Go manager left in the definition with this uid. */
+  /** Credentials that a Go manager stored in the definition with this uid. */
   credentials(uid: string): SecretValues | undefined {
     return this.#credentials.get(uid);
   }
@@ -66,7 +69,7 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
     return this.#index.list(anyOf, start, limit);
   }
 
-  /** Gives what is known now: this object, or a newer one, or none when it has been removed. */
+  /** Returns the current entry: of this object, of a newer one, or undefined when it has been removed. */
   put(object: Stored<ConfigMap>): ServiceEntry | undefined {
     const place = placeOf(object);
     const known = this.#entries.get(place);
@@ -83,7 +86,7 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
     return entry;
   }
 
-  /** The server has it no longer. */
+  /** Call when the server no longer has the object. */
   drop(object: Stored<KubeObject>): void {
     const { uid, resourceVersion } = object.metadata;
     this.#removed.set(uid, resourceVersion);
@@ -99,7 +102,7 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
   onListed(objects: readonly Stored<ConfigMap>[], resourceVersion: string): void {
     const there = new Set(objects.map(placeOf));
     for (const [place, { object }] of this.#entries) {
-      // What we have written since that version cannot be in the list.
+      // A service that this manager has written since that version cannot be in the list.
       if (!there.has(place) && !isNewer(object.metadata.resourceVersion, resourceVersion)) this.#drop(place);
     }
     for (const object of objects) this.put(object);
@@ -134,10 +137,10 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
     this.#byName.set(name, places.add(place));
     if (entry.record instanceof StoreError) {
       this.#index.delete(place);
-      this.#tell({ kind: 'gone', name });
+      this.#notify({ kind: 'gone', name });
     } else {
       this.#index.put(place, entry.record);
-      this.#tell({ kind: 'changed', name, version: entry.record.version });
+      this.#notify({ kind: 'changed', name, version: entry.record.version });
     }
   }
 
@@ -151,7 +154,7 @@ export class ServiceCache implements InformerHandler<ConfigMap> {
     const places = this.#byName.get(name);
     places?.delete(place);
     if (places?.size === 0) this.#byName.delete(name);
-    this.#tell({ kind: 'gone', name });
+    this.#notify({ kind: 'gone', name });
   }
 }
 
@@ -176,7 +179,7 @@ function byAge(a: ServiceEntry, b: ServiceEntry): number {
   return (ages[0] ?? 0) - (ages[1] ?? 0) || (placeOf(a.object) < placeOf(b.object) ? -1 : 1);
 }
 
-/** Records by place (`<namespace>/<name>`) and by term, kept up with every change: a look-up never scans. */
+/** Records by place (`<namespace>/<name>`) and by term, updated with every change, so that a lookup never scans. */
 class ServiceIndex {
   readonly #records = new Map<string, { record: ServiceRecord; terms: readonly IndexTerm[] }>();
   readonly #places = new SortedSet();
@@ -206,7 +209,7 @@ class ServiceIndex {
     }
   }
 
-  /** The first records from that place on, of those under any of the terms. */
+  /** The first records from a place on that have any of the terms. */
   list(anyOf: readonly IndexTerm[] | undefined, start: string, limit: number): [place: string, ServiceRecord][] {
     return this.#placesFrom(anyOf, start, limit).flatMap((place) => {
       const entry = this.#records.get(place);
@@ -214,7 +217,7 @@ class ServiceIndex {
     });
   }
 
-  /** The first `limit` of all terms together are among the first `limit` of each. */
+  /** The first `limit` places of all terms together are among the first `limit` of each. */
   #placesFrom(anyOf: readonly IndexTerm[] | undefined, start: string, limit: number): string[] {
     if (!anyOf) return this.#places.from(start, limit);
     const pages = anyOf.map((term) => this.#byTerm.get(term)?.from(start, limit) ?? []);
@@ -224,7 +227,7 @@ class ServiceIndex {
 
 const byCodeUnit = (a: string, b: string) => (a < b ? -1 : Number(a > b));
 
-/** Texts in order, for lists that go on after the last one shown. They are ASCII, so this is the order of bytes too. */
+/** A sorted set of strings that can be read from any position. They are ASCII, so this is also the order of bytes. */
 class SortedSet {
   readonly #items: string[] = [];
 
@@ -242,13 +245,13 @@ class SortedSet {
     if (this.#items[index] === item) this.#items.splice(index, 1);
   }
 
-  /** The first ones that are not below `start`. */
+  /** The first items from `start` on. */
   from(start: string, limit: number): string[] {
     const index = this.#find(start);
     return this.#items.slice(index, index + limit);
   }
 
-  /** Where it is, or would be. */
+  /** The index of the item, or where it would be inserted. */
   #find(item: string): number {
     let low = 0;
     let high = this.#items.length;

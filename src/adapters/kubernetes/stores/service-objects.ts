@@ -7,18 +7,18 @@ import { toPodTemplate } from '../objects/pod-template.ts';
 import { RECORD } from './job-object.ts';
 
 /**
- * Makes the PodTemplate by which a Go manager knows that the service exists (docs/go-manager.md#kubernetes-objects).
+ * Creates the PodTemplate by which a Go manager knows that the service exists (docs/go-manager.md#kubernetes-objects).
  */
 export async function createMarker(service: Service, definition: Stored<KubeObject>, api: Api): Promise<void> {
   const marker = toPodTemplate(service, definition);
   if ((await createObject(api, POD_TEMPLATE, marker)) !== 'exists') return;
-  // Of an earlier service of that name, and Kubernetes has not collected it yet.
+  // It belongs to an earlier service of that name, and Kubernetes has not collected it yet.
   const old = await api.get(POD_TEMPLATE, marker.metadata);
   if (old) await removeObject(api, POD_TEMPLATE, old, { anyVersion: true });
   await createObject(api, POD_TEMPLATE, marker);
 }
 
-/** Which of these services have no PodTemplate: whoever made them may have died right before it made that. */
+/** The services without a PodTemplate: the manager that created them may have died before it created that. */
 export async function findUnmarked<T extends { readonly object: Stored<KubeObject> }>(
   entries: readonly T[],
   api: Api,
@@ -27,7 +27,7 @@ export async function findUnmarked<T extends { readonly object: Stored<KubeObjec
   const placeOf = ({ metadata }: Stored<KubeObject>) => `${metadata.namespace}/${metadata.name}`;
   const markers = new Map(items.map((marker) => [placeOf(marker), marker.metadata.ownerReferences]));
   return entries.filter(({ object }) => {
-    // A Go manager lets nobody own it, and with Knative it makes none.
+    // A Go manager sets no owner, and with Knative it creates no PodTemplate.
     if (object.metadata.annotations?.[SERVICE_UID_ANNOTATION] === undefined) return false;
     const place = placeOf(object);
     const owners = markers.get(place) ?? [];
@@ -37,8 +37,8 @@ export async function findUnmarked<T extends { readonly object: Stored<KubeObjec
 }
 
 /**
- * Removes what stands beside the definition of a service that is gone. A failure is none: what is ours Kubernetes collects
- * by itself, and jobs of a Go manager end in their own time.
+ * Removes the other objects of a removed service. A failure is only reported: Kubernetes collects this manager's objects
+ * by itself, and jobs of a Go manager end anyway.
  */
 export async function removeServiceObjects(
   { metadata }: Stored<KubeObject>,
@@ -57,12 +57,12 @@ async function removeMarker({ namespace, name, uid }: Stored<KubeObject>['metada
   const marker = await api.get(POD_TEMPLATE, { namespace, name });
   const owners = marker?.metadata.ownerReferences;
   const ours = owners?.some((owner) => owner.uid === uid);
-  // A Go manager lets nobody own it.
+  // A Go manager sets no owner.
   const fromGo = !owners && marker?.metadata.labels?.[SERVICE] === name;
   if (marker && (ours || fromGo)) await removeObject(api, POD_TEMPLATE, marker, { anyVersion: true });
 }
 
-/** Those that a Go manager made for the service (docs/go-manager.md#services). */
+/** Removes the Jobs that a Go manager created for the service (docs/go-manager.md#services). */
 async function removeForeignJobs({ namespace, name }: Stored<KubeObject>['metadata'], api: Api): Promise<void> {
   const labelSelector = `${SERVICE}=${name},!${RECORD}`;
   const { items } = await api.list(JOB, { namespace }, { labelSelector, metadataOnly: true });

@@ -11,7 +11,7 @@ import { KubernetesServiceStore } from './service-store.ts';
 
 const OBJECT_STORE: ClusterStore = { endpoint: 'http://minio', region: 'us-east-1', verify: true };
 
-/** Two managers of a cluster. While its server is mute, neither hears of what the other does. */
+/** Two managers of a cluster. While its server is mute, neither is notified of the other's writes. */
 async function scene(t: TestContext) {
   const server = new FakeApi();
   const open = async () => {
@@ -44,7 +44,7 @@ async function scene(t: TestContext) {
 const names = ({ items }: { items: readonly { service: { definition: { name: string } } }[] }) =>
   items.map(({ service }) => service.definition.name);
 
-test('who removes something because of a service that is not there asks the server, not its memory', async (t) => {
+test('service store: fresh reads ask the server, not the cache', async (t) => {
   const { server, here, there } = await scene(t);
   server.isMute = true;
   const made = await created(there, sampleService('cow'));
@@ -58,7 +58,7 @@ test('who removes something because of a service that is not there asks the serv
   assert.equal(await here.getFresh('cow'), undefined);
 });
 
-test('who was overtaken knows by whom: the next try can succeed', async (t) => {
+test('service store: after a conflict the cache has the newer version, so a retry can succeed', async (t) => {
   const { server, here, there } = await scene(t);
   const made = await created(there, sampleService('cow'));
   await here.getFresh('cow');

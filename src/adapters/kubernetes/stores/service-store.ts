@@ -27,31 +27,31 @@ import type { Reservations } from './reservations.ts';
 import { ServiceCache, type ServiceEntry } from './service-cache.ts';
 import { createMarker, findUnmarked, removeServiceObjects } from './service-objects.ts';
 
-/** Records in a page unless the caller says otherwise. */
+/** Default number of records in a page. */
 const PAGE = 500;
 
 export interface KubernetesServiceStoreOptions {
   readonly namespaces: Namespaces;
   readonly reservations: Reservations;
   readonly pullSecrets: Pick<PullSecrets, 'syncAll'>;
-  /** The cluster's own store, which every definition names. */
+  /** The cluster's own object store, which every definition names. */
   readonly objectStore: ClusterStore;
-  /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
+  /** Adopts the secrets of a service of a Go manager before its definition is rewritten or removed. */
   readonly adoptSecrets: (service: Service) => Promise<void>;
-  /** Keeps what else stands companions a definition. */
+  /** Manages the other objects of a service. */
   readonly companions?: Companions | undefined;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
-  /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
+  /** Called with problems of background work, which is retried, and with definitions that cannot be read. */
   readonly report: (problem: unknown) => void;
 }
 
-/** The services as ConfigMaps in the namespaces of their owners (docs/operation.md#what-is-where). */
+/** Stores services as ConfigMaps in the namespaces of their owners (docs/operation.md#what-is-where). */
 export class KubernetesServiceStore implements ServiceStore {
   readonly #api: Api;
   readonly #options: KubernetesServiceStoreOptions;
   readonly #watchers = new Watchers();
   readonly #cache: ServiceCache;
-  readonly #anew = new Shared(() => this.#listAnew());
+  readonly #relist = new Shared(() => this.#listFresh());
   readonly #informer: Informer<ConfigMap>;
   #trouble: string | undefined;
 
@@ -80,29 +80,29 @@ export class KubernetesServiceStore implements ServiceStore {
     await this.#informer.stop();
   }
 
-  /** The last thing that went wrong with the watch, as a sentence. */
+  /** The last problem of the watch. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** The names of the secrets of a service, by `<namespace>/<service>`. */
+  /** The names of the secrets that the service `<namespace>/<service>` declares. */
   declaredSecrets(place: string): string[] | undefined {
     const record = this.#cache.at(place)?.record;
     if (!record || record instanceof StoreError) return undefined;
     return Object.keys(record.service.definition.environment.secrets);
   }
 
-  /** Keys that a Go manager left in clear in the definition of a service. */
+  /** Credentials that a Go manager stored in clear text in the definition of a service. */
   credentialsFor(uid: string): SecretValues | undefined {
     return this.#cache.credentials(uid);
   }
 
-  /** Is it being told what changes? */
+  /** Whether the watch of the services is open. */
   get live(): boolean {
     return this.#informer.live;
   }
 
-  /** How often everything was listed: once, and again after every gap that could not be resumed. */
+  /** How often all services were listed: once, and after every watch that could not be resumed. */
   get lists(): number {
     return this.#informer.lists;
   }
@@ -117,8 +117,8 @@ export class KubernetesServiceStore implements ServiceStore {
     if (this.#cache.find(name) && (await this.#current(name))) return 'taken';
     const hold = await reservations.take(reservation);
     if (hold === 'taken') return 'taken';
-    // Only now: a service that is made after this look needs the name that we hold, unless a Go manager makes it.
-    const found = await this.#look(name).catch(async (error) => {
+    // Check after the reservation: only a Go manager can create a service of this name from now on.
+    const found = await this.#fetch(name).catch(async (error) => {
       await reservations.end(hold);
       throw error;
     });
@@ -140,7 +140,7 @@ export class KubernetesServiceStore implements ServiceStore {
     const hold = await reservations.use(reservation);
     if (!hold) throw lost(name);
 
-    const made = await this.#make({ ...service, namespace });
+    const made = await this.#create({ ...service, namespace });
     if (!(await reservations.end(hold))) {
       await this.#undo(made);
       throw lost(name);
@@ -156,19 +156,19 @@ export class KubernetesServiceStore implements ServiceStore {
 
     const next = toConfigMap(service, this.#options.objectStore);
     await this.#options.companions?.checkUpdate(service, before, object);
-    await this.#takeOver(object, before);
+    await this.#adoptSecrets(object, before);
     const written = await replaceObject(this.#api, CONFIG_MAP, carriedOn(next, object), object);
     if (written === 'absent') this.#cache.drop(object);
     if (written === 'absent') throw absent(name);
     if (written === 'conflict') throw await this.#overtaken(name);
-    // Superseded already: what is in the cache, or will be, is newer.
+    // Already superseded: the cache has a newer version, or will have it.
     if (isSuperseded(written)) return fromConfigMap(written);
-    // What has changed has changed: what does not follow now will when it is looked at again.
+    // The change is stored. A companion that fails now is corrected by the next reconcileCompanions.
     await this.#options.companions?.ensure(service, written).catch(this.#options.report);
     return recordOf(this.#cache.put(written), written);
   }
 
-  /** Sees to it that companions each service stands what should, whoever has written it, and by whatever settings. */
+  /** Creates and corrects the companions of all services, also of those that another manager wrote with other settings. */
   async reconcileCompanions(signal: AbortSignal): Promise<void> {
     const { companions, pullSecrets, report } = this.#options;
     const all = this.#cache.list(undefined, '', Number.MAX_SAFE_INTEGER).flatMap(([place, { service }]) => {
@@ -177,11 +177,11 @@ export class KubernetesServiceStore implements ServiceStore {
     });
     const namespaces = new Set(all.map(({ service }) => service.namespace));
     await pullSecrets.syncAll(namespaces, signal).catch(report);
-    const bare = await findUnmarked(all, this.#api).catch((problem: unknown) => {
-      report(toStoreError(problem, 'look at the PodTemplates of services'));
+    const withoutMarker = await findUnmarked(all, this.#api).catch((problem: unknown) => {
+      report(toStoreError(problem, 'list the PodTemplates of services'));
       return [];
     });
-    for (const { service, object } of bare) {
+    for (const { service, object } of withoutMarker) {
       if (signal.aborted) return;
       await createMarker(service, object, this.#api).catch(report);
     }
@@ -193,7 +193,7 @@ export class KubernetesServiceStore implements ServiceStore {
 
   async remove(name: string, expected: Version): Promise<void> {
     const { object, record } = await this.#inVersion(name, expected);
-    await this.#takeOver(object, record.service);
+    await this.#adoptSecrets(object, record.service);
     const outcome = await removeObject(this.#api, CONFIG_MAP, object);
     if (outcome === 'conflict') throw await this.#overtaken(name);
     this.#cache.drop(object);
@@ -207,11 +207,11 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   async getFresh(name: string): Promise<ServiceRecord | undefined> {
-    return readable(await this.#look(name));
+    return readable(await this.#fetch(name));
   }
 
   async list({ anyOf, cursor, limit = PAGE, fresh = false }: ServiceQuery): Promise<Page<ServiceRecord>> {
-    if (fresh) await this.#anew.run();
+    if (fresh) await this.#relist.run();
     const wanted = Math.max(1, limit);
     const found = this.#cache.list(anyOf, cursorPosition(cursor), wanted + 1);
     const shown = found.slice(0, wanted);
@@ -224,14 +224,14 @@ export class KubernetesServiceStore implements ServiceStore {
     return this.#watchers.watch(signal);
   }
 
-  /** From the cache while that is kept up; otherwise, and before a miss counts as one, from the server. */
+  /** From the cache while its watch is open. Otherwise, and on a miss, from the server. */
   async #current(name: string): Promise<ServiceEntry | undefined> {
     const known = this.#cache.find(name);
-    return known && this.#informer.live ? known : this.#look(name);
+    return known && this.#informer.live ? known : this.#fetch(name);
   }
 
-  /** What the server has under that name, wherever. */
-  async #look(name: string): Promise<ServiceEntry | undefined> {
+  /** Reads the service from the server, in any namespace. */
+  async #fetch(name: string): Promise<ServiceEntry | undefined> {
     if (!isObjectName(name)) return undefined;
     const known = this.#cache.find(name);
     const labelSelector = `${SERVICE}=${name}`;
@@ -246,13 +246,13 @@ export class KubernetesServiceStore implements ServiceStore {
     }
   }
 
-  /** Who was quicker may not have been heard of here: without this, whoever tries again would try the same. */
+  /** Reads the newer version first: it may not have arrived here yet, and a retry would conflict again. */
   async #overtaken(name: string): Promise<StoreError> {
-    await this.#look(name);
+    await this.#fetch(name);
     return changed(name);
   }
 
-  async #listAnew(): Promise<void> {
+  async #listFresh(): Promise<void> {
     try {
       const { items, resourceVersion } = await this.#api.list<ConfigMap>(CONFIG_MAP, {}, { labelSelector: SERVICE });
       this.#cache.onListed(items, resourceVersion);
@@ -263,7 +263,7 @@ export class KubernetesServiceStore implements ServiceStore {
 
   async #inVersion(name: string, expected: Version): Promise<ServiceEntry & { record: ServiceRecord }> {
     const known = this.#cache.find(name);
-    const entry = known?.object.metadata.resourceVersion === expected ? known : await this.#look(name);
+    const entry = known?.object.metadata.resourceVersion === expected ? known : await this.#fetch(name);
     if (!entry) throw absent(name);
     if (entry.object.metadata.resourceVersion !== expected) throw changed(name);
     const { object, record } = entry;
@@ -271,26 +271,26 @@ export class KubernetesServiceStore implements ServiceStore {
     return { object, record };
   }
 
-  /** Which secrets are the service's is said only by the definition, as long as it is the Go manager's. */
-  async #takeOver({ metadata }: Stored<KubeObject>, service: Service): Promise<void> {
+  /** As long as the definition is a Go manager's, only the definition says which secrets belong to the service. */
+  async #adoptSecrets({ metadata }: Stored<KubeObject>, service: Service): Promise<void> {
     if (metadata.annotations?.[SERVICE_UID_ANNOTATION] === undefined) await this.#options.adoptSecrets(service);
   }
 
-  async #make(service: Service): Promise<Stored<ConfigMap>> {
+  async #create(service: Service): Promise<Stored<ConfigMap>> {
     const { name } = service.definition;
     const made = await createObject(this.#api, CONFIG_MAP, toConfigMap(service, this.#options.objectStore)).catch(
       (error) => {
-        // The namespace may have gone, or be going: next time it is looked at again.
+        // The namespace may have been deleted: check it again next time.
         this.#options.namespaces.forget();
         if (!(error instanceof StoreError && error.code === 'absent')) throw error;
-        const message = `the namespace ${service.namespace} has just been deleted: try again, and it is made again`;
+        const message = `the namespace ${service.namespace} has just been deleted: retry, and it is created again`;
         throw new StoreError('unavailable', message, { cause: error });
       },
     );
     if (made === 'exists') {
       throw new StoreError(
         'conflict',
-        `there is a ConfigMap "${name}" in namespace ${service.namespace} that is not of this service: choose another name`,
+        `the ConfigMap "${name}" in namespace ${service.namespace} does not belong to this service: choose another name`,
       );
     }
     try {
@@ -314,7 +314,7 @@ function readable(entry: ServiceEntry | undefined): ServiceRecord | undefined {
   return entry?.record;
 }
 
-/** What others have written on the object stays. */
+/** Keeps labels, annotations and owners that others have added to the object. */
 function carriedOn(next: ConfigMap, { metadata }: Stored<KubeObject>): ConfigMap {
   const { [FEDERATION]: _, ...kept } = metadata.annotations ?? {};
   return {
@@ -329,7 +329,7 @@ function carriedOn(next: ConfigMap, { metadata }: Stored<KubeObject>): ConfigMap
   };
 }
 
-/** The record of this very write, though the cache may have a newer one. */
+/** The record of exactly this write, even if the cache has a newer one. */
 function recordOf(entry: ServiceEntry | undefined, written: Stored<ConfigMap>): ServiceRecord {
   const same = entry?.object.metadata.resourceVersion === written.metadata.resourceVersion;
   const record = entry && same ? entry.record : fromConfigMap(written);
@@ -338,9 +338,9 @@ function recordOf(entry: ServiceEntry | undefined, written: Stored<ConfigMap>): 
 }
 
 const lost = (name: string) =>
-  new StoreError('conflict', `the name "${name}" is no longer reserved for this service: try again`);
+  new StoreError('conflict', `the name "${name}" is no longer reserved for this service: retry`);
 
 const absent = (name: string) => new StoreError('absent', `there is no service "${name}"`);
 
 const changed = (name: string) =>
-  new StoreError('conflict', `the service "${name}" was changed by someone else meanwhile: read it again`);
+  new StoreError('conflict', `the service "${name}" was changed meanwhile: read it again`);

@@ -11,7 +11,7 @@ import { createObject, replaceObject } from '../client/writes.ts';
  */
 const REPOSITORIES = 'allowed_image_repositories';
 
-/** The settings: one ConfigMap in the manager's namespace, in which other keys may stand too. */
+/** Stores the settings in one ConfigMap in the manager's namespace, which may have other keys too. */
 export class KubernetesSettingsStore implements SettingsStore {
   readonly #api: Api;
   readonly #place: { readonly namespace: string; readonly name: string };
@@ -59,7 +59,7 @@ export class KubernetesSettingsStore implements SettingsStore {
   }
 }
 
-/** What cannot be read allows nothing: it is an error, not an empty list, which would allow everything (S16). */
+/** A value that cannot be parsed is an error. An empty list would allow every repository (S16). */
 function toSettingsRecord({ data, metadata }: Stored<ConfigMap>): SettingsRecord {
   const { name, namespace, resourceVersion } = metadata;
   const allowedImageRepositories = parseList(data?.[REPOSITORIES]);
@@ -68,7 +68,7 @@ function toSettingsRecord({ data, metadata }: Stored<ConfigMap>): SettingsRecord
   }
   throw new StoreError(
     'damaged',
-    `${REPOSITORIES} in ConfigMap ${name} in namespace ${namespace} is not a JSON list of texts: mend it, for instance as []`,
+    `${REPOSITORIES} in ConfigMap ${name} in namespace ${namespace} is not a JSON list of strings: correct it, for instance to []`,
   );
 }
 
@@ -82,5 +82,4 @@ function parseList(text: string | undefined): string[] | undefined {
   }
 }
 
-const changed = () =>
-  new StoreError('conflict', 'the settings were changed by someone else meanwhile: read them again');
+const changed = () => new StoreError('conflict', 'the settings were changed meanwhile: read them again');

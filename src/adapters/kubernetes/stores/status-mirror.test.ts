@@ -11,7 +11,7 @@ import { JobCache } from './job-cache.ts';
 import { toJob } from './job-object.ts';
 import { StatusMirror } from './status-mirror.ts';
 
-/** A job that has ended, which its Job does not show yet. What is asked of the server goes wrong as long as there are problems. */
+/** A finished job whose Job does not show it yet. Requests to the server fail as long as there are entries in `trouble`. */
 async function scene(t: TestContext) {
   const server = new FakeApi();
   const reported: unknown[] = [];
@@ -51,13 +51,13 @@ const PASSING: Record<string, { reading?: Error; writing?: ApiError }> = {
   'the connection breaks': { reading: new ConnectionError(true, 'reset') },
   'the server is busy': { writing: new ApiError(429, {}) },
   'the server is starting': { writing: new ApiError(503, {}) },
-  'a right is not known yet': { writing: new ApiError(403, {}) },
+  'a permission is not known yet': { writing: new ApiError(403, {}) },
   'a token is too old': { writing: new ApiError(401, {}) },
-  'somebody else was quicker': { writing: new ApiError(409, {}) },
+  'another writer was first': { writing: new ApiError(409, {}) },
 };
 
 for (const [name, { reading, writing }] of Object.entries(PASSING)) {
-  test(`an end is shown also if ${name} at first`, async (t) => {
+  test(`status mirror: the end of a job is shown even if ${name} at first`, async (t) => {
     const { mirror, trouble, conditions } = await scene(t);
     if (reading) trouble.reading.push(reading, reading);
     if (writing) trouble.writing.push(writing, writing);
@@ -66,12 +66,12 @@ for (const [name, { reading, writing }] of Object.entries(PASSING)) {
   });
 }
 
-test('what Kubernetes does not take is told of, once', async (t) => {
+test('status mirror: a status that Kubernetes rejects is reported once', async (t) => {
   const { server, mirror, trouble, reported } = await scene(t);
   trouble.writing.push(new ApiError(422, { message: 'status.conditions: Invalid value' }));
   mirror.start();
   await eventually(() => assert.equal(reported.length, 1));
-  assert.match(String(reported[0]), /show how the job cow-a is in its Job: status\.conditions/);
+  assert.match(String(reported[0]), /write the status of the Job of job cow-a: status\.conditions/);
   await mirror.stop();
   assert.equal(server.writes.filter((write) => write === 'put jobs').length, 1);
 });

@@ -8,36 +8,36 @@ import type { JobCache } from './job-cache.ts';
 import { type JobEntry, readJob, stateToShow, toJobStatus } from './job-object.ts';
 
 /**
- * How long changes are collected. Shorter: a quick job is written three times instead of once. Longer: people see its end
- * later.
+ * How long changes are collected. With a shorter time the status of a quick job is written three times instead of once; a
+ * longer one shows its end later.
  */
 const COLLECT_MS = 500;
 
-/** How long it waits after what could not be shown: each time is a line in the log. */
+/** The wait after a failed write. A shorter one fills the log; a longer one shows states later. */
 const RETRY_MS = 5_000;
 
-/** Statuses that are written at once: nobody waits for them, so they take few of the connections. */
+/** Concurrent status writes: few, because nobody waits for them. */
 const AT_ONCE = 4;
 
 export interface StatusMirrorOptions {
   readonly cache: JobCache;
-  /** The whole object of an entry. */
+  /** Reads the complete object of an entry. */
   readonly read: (entry: JobEntry) => Promise<Stored<KubeJob> | undefined>;
-  /** Where Kubernetes keeps the status up itself, as that of a suspended Job, only how it ended is written. */
+  /** Write final states only: without `managedBy` Kubernetes itself maintains the status of the suspended Job. */
   readonly onlyEnds: boolean;
   readonly report: (problem: unknown) => void;
   readonly retryMs?: number;
 }
 
 /**
- * Shows every record in the status of its Job, so that `kubectl get jobs` and whatever else reads Jobs are told the truth.
- * In the background: the record is what counts, and what is shown can always be made from it again.
+ * Writes the state of every record to the status of its Job, for `kubectl get jobs` and other readers of Jobs. It runs in
+ * the background: only the record counts, and the status can always be derived from it again.
  */
 export class StatusMirror {
   readonly #api: Api;
   readonly #options: StatusMirrorOptions;
   readonly #stop = new AbortController();
-  /** Uids of those whose status may be old. */
+  /** Uids of Jobs whose status may be stale. */
   #due = new Set<string>();
   readonly #look = (entry: JobEntry) => this.#note(entry);
   #running: Promise<void> | undefined;
@@ -47,7 +47,7 @@ export class StatusMirror {
     this.#options = options;
   }
 
-  /** With all there are: whoever did this before may have died in the middle. */
+  /** Begins with all jobs: the previous leader may have died before it wrote every status. */
   start(): void {
     const { cache } = this.#options;
     cache.onEntry.add(this.#look);
@@ -80,7 +80,7 @@ export class StatusMirror {
       let problem: unknown;
       const show = async (uid: string) => {
         if (signal.aborted) return;
-        // What is in the way of one is most often in the way of all: the others are not tried for nothing.
+        // A problem with one usually affects all, so the others are left for the next round.
         if (problem === undefined) problem = await this.#show(uid);
         else this.#due.add(uid);
       };
@@ -92,7 +92,7 @@ export class StatusMirror {
     }
   }
 
-  /** Resolves to why it could not. */
+  /** Resolves to the problem if the write failed. */
   async #show(uid: string): Promise<unknown> {
     const { cache, read } = this.#options;
     const entry = cache.at(uid);
@@ -108,8 +108,8 @@ export class StatusMirror {
       return undefined;
     } catch (error) {
       if (isAbsent(error)) return undefined;
-      const problem = toStoreError(error, `show how the job ${entry.id} is in its Job`);
-      // Whoever ends does not change again: nothing but this would show it. What Kubernetes does not take it will not take later.
+      const problem = toStoreError(error, `write the status of the Job of job ${entry.id}`);
+      // A finished job does not change again, so nothing else would trigger the write. A status that Kubernetes rejects as invalid is not retried.
       const code = !isInvalid(error) && problem instanceof StoreError ? problem.code : undefined;
       if (code === 'conflict' || code === 'unavailable') {
         cache.recentRecords.delete(uid);

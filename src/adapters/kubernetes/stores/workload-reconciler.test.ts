@@ -17,44 +17,50 @@ const over: Seen = { ...waiting, status: { conditions: [{ type: 'Finished', stat
 
 const cases: { name: string; job: { state: JobState; taken?: TakenJob }; of?: Seen; does?: string }[] = [
   {
-    name: 'one that runs elsewhere gives its quota back',
+    name: 'a delegated job releases its quota',
     job: { state: 'delegated' },
     of: waiting,
     does: 'leave',
   },
-  { name: 'so does one whose results are brought', job: { state: 'committing' }, of: waiting, does: 'leave' },
-  { name: 'one that came from elsewhere runs here', job: { state: 'committing', taken }, of: waiting },
-  { name: 'one that is only offered keeps its place', job: { state: 'offering' }, of: waiting },
-  { name: 'what has left has left', job: { state: 'delegated' }, of: left },
-  { name: 'one that has come back waits again', job: { state: 'queued' }, of: left, does: 'return' },
-  { name: 'what others have stopped is theirs', job: { state: 'queued' }, of: stopped },
-  { name: 'one that runs here is where it belongs', job: { state: 'running' }, of: waiting },
-  { name: 'nothing is done with what is over', job: { state: 'delegated' }, of: over },
-  { name: 'nor with what Kueue does not know yet', job: { state: 'delegated' } },
+  {
+    name: 'a job whose results are being committed releases its quota',
+    job: { state: 'committing' },
+    of: waiting,
+    does: 'leave',
+  },
+  { name: 'a job taken from another cluster keeps its quota', job: { state: 'committing', taken }, of: waiting },
+  { name: 'a job that is only offered keeps its quota', job: { state: 'offering' }, of: waiting },
+  { name: 'a deactivated Workload stays deactivated', job: { state: 'delegated' }, of: left },
+  { name: 'a job that has come back is queued again', job: { state: 'queued' }, of: left, does: 'return' },
+  { name: 'a Workload deactivated by an operator stays as it is', job: { state: 'queued' }, of: stopped },
+  { name: 'a running job keeps its quota', job: { state: 'running' }, of: waiting },
+  { name: 'a finished Workload stays as it is', job: { state: 'delegated' }, of: over },
+  { name: 'a job without a Workload is skipped', job: { state: 'delegated' } },
 ];
-for (const { name, job, of, does } of cases) test(name, () => assert.equal(workloadChange(job, of), does));
+for (const { name, job, of, does } of cases)
+  test(`workload reconciler: ${name}`, () => assert.equal(workloadChange(job, of), does));
 
 const held: { name: string; state: JobState; suspended: boolean; of?: Seen; says?: RegExp }[] = [
-  { name: 'one that is suspended is held', state: 'queued', suspended: true, says: /^waits for its queue lq$/ },
-  { name: 'one that was let in is not', state: 'queued', suspended: false },
+  { name: 'a suspended job waits', state: 'queued', suspended: true, says: /^waits for its queue lq$/ },
+  { name: 'an admitted job does not wait', state: 'queued', suspended: false },
   {
-    name: 'one that has just come back is, before Kueue has seen it',
+    name: 'a job that has just come back waits, before Kueue has seen it',
     state: 'queued',
     suspended: false,
     of: left,
     says: /comes back/,
   },
   {
-    name: 'one that runs may not go on when it is suspended',
+    name: 'a running job that is suspended may not continue',
     state: 'running',
     suspended: true,
     says: /does not let it go on/,
   },
-  { name: 'one that runs goes on', state: 'running', suspended: false, of: left },
-  { name: 'what has ended is held by nobody', state: 'failed', suspended: true },
+  { name: 'a running job continues', state: 'running', suspended: false, of: left },
+  { name: 'a finished job does not wait', state: 'failed', suspended: true },
 ];
 for (const { name, state, suspended, of, says } of held) {
-  test(name, () => {
+  test(`suspension: ${name}`, () => {
     const said = suspensionReason(
       { uid: 'u', suspended, queue: 'lq' },
       { state },
@@ -65,7 +71,7 @@ for (const { name, state, suspended, of, says } of held) {
   });
 }
 
-test('what waits in no queue is held by nobody, and nothing is where there is no Kueue', () => {
+test('suspension: a job without a queue does not wait, and none does without Kueue', () => {
   const entry = { uid: 'u', suspended: true };
   assert.equal(suspensionReason(entry, { state: 'queued' }, { workloadFor: () => undefined }), undefined);
   assert.equal(suspensionReason({ ...entry, queue: 'lq' }, { state: 'queued' }, undefined), undefined);

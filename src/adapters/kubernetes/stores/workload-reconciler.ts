@@ -19,8 +19,8 @@ import type { JobCache } from './job-cache.ts';
 import { isFinalJob, type JobEntry } from './job-object.ts';
 
 /**
- * How long changes are collected. Shorter: a job that a member gives back at once is written twice for nothing. Longer:
- * quota stays taken by what runs elsewhere.
+ * How long changes are collected. With a shorter time a job that a member gives back at once is written twice for nothing;
+ * a longer one keeps the quota of delegated jobs occupied for longer.
  */
 const COLLECT_MS = 500;
 
@@ -31,15 +31,15 @@ export interface WorkloadReconcilerOptions {
 }
 
 /**
- * Has jobs that another cluster runs give back the quota that they have here, and lets them in line again when they come
- * back: Kueue does that for Workloads that are not active. What is to be done follows from the records, so whoever leads
- * next goes on with it. While a job is only offered nothing is done: that is over in seconds.
+ * Deactivates the Workloads of delegated jobs, so that Kueue gives their quota to others, and activates them when the jobs
+ * come back to the queue. The work follows from the records, so the next leader continues it. While a job is only being
+ * offered nothing happens, because an offer takes seconds.
  */
 export class WorkloadReconciler {
   readonly #api: Api;
   readonly #options: WorkloadReconcilerOptions;
   readonly #stop = new AbortController();
-  /** Uids of Jobs that may be in a queue and should not, or the other way round. */
+  /** Uids of Jobs whose Workload may have to change. */
   #due = new Set<string>();
   readonly #look = (entry: JobEntry) => this.#note(entry);
   readonly #lookAt = (uid: string) => this.#note(this.#options.cache.at(uid));
@@ -109,7 +109,7 @@ export class WorkloadReconciler {
   }
 }
 
-/** What is to be done with the Workload of a job, as both are. */
+/** How the Workload of a job has to change. */
 export function workloadChange(
   { state, taken }: Pick<JobRecord, 'state' | 'taken'>,
   workload: Pick<Workload, 'metadata' | 'spec' | 'status'> | undefined,
@@ -117,7 +117,7 @@ export function workloadChange(
   if (!workload || isOver(workload)) return undefined;
   const isAway = !taken && (state === 'delegated' || state === 'committing');
   if (isAway) return workload.spec.active === false ? undefined : 'leave';
-  // One that somebody else has deactivated is theirs.
+  // A Workload that an operator has deactivated stays as it is.
   return state === 'queued' && isDelegated(workload) ? 'return' : undefined;
 }
 
@@ -135,8 +135,8 @@ function changed(workload: Stored<Workload>, change: 'leave' | 'return'): Stored
 }
 
 /**
- * Why Kueue does not let a job start, or go on; undefined when it does. Where Kueue is turned off nothing is held by it,
- * whatever a Job still says.
+ * Why Kueue does not let a job start or continue; undefined when it does. If Kueue is disabled, nothing is suspended,
+ * whatever the Job says.
  */
 export function suspensionReason(
   { uid, suspended, queue }: Pick<JobEntry, 'uid' | 'suspended' | 'queue'>,
@@ -146,7 +146,7 @@ export function suspensionReason(
   if (!kueue || queue === undefined || isFinalJob(state)) return undefined;
   const workload = kueue.workloadFor(uid);
   if (state === 'running') return suspended ? evictionReason(queue, workload) : undefined;
-  // One that comes back from another cluster is about to be suspended, if it is not yet.
+  // A job that comes back from another cluster is suspended soon, if it is not yet.
   const held = suspended || (state === 'queued' && isDelegated(workload));
   return held ? waitingReason(queue, workload) : undefined;
 }
