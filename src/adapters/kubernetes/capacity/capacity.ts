@@ -8,9 +8,9 @@ import { type PodInfo, type ScheduledPod, slimScheduledPod, toPodInfo } from './
 import { isWithin, larger, NOTHING, sameDemand, sum } from './quantities.ts';
 
 export interface KubernetesCapacityDeps {
-  /** What the manager's own containers add to each attempt. */
+  /** Resources of the manager's own containers in each attempt. */
   readonly overhead?: Demand | undefined;
-  /** What a node uses at this moment, if that is known. */
+  /** The current usage of a node, if it is known. */
   readonly used: (node: string) => Usage | undefined;
 }
 
@@ -21,9 +21,9 @@ interface Counted {
 }
 
 /**
- * A cluster of nodes whose pods are anybody's. What its nodes have and what their pods have asked for is told by
- * informers; what was admitted here and has no pod on a node yet is kept beside it, on the node where it will probably
- * be, so that the next one who asks does not see the same room (F16).
+ * The capacity of a cluster that also runs pods of others. Informers report the nodes and the requests of their pods. A job
+ * that was admitted and has no pod on a node yet is counted on the node where its pod will probably run, so that the next
+ * job does not see the same free capacity (F16).
  */
 export class KubernetesCapacity implements Capacity {
   readonly #overhead: Demand;
@@ -75,13 +75,13 @@ export class KubernetesCapacity implements Capacity {
   }
 
   onFreed(listener: () => void): () => void {
-    // Of its own, so that one who listens twice ends each alone.
+    // A new function for each call, so that a listener that is added twice is removed one at a time.
     const listening = () => listener();
     this.#listeners.add(listening);
     return () => this.#listeners.delete(listening);
   }
 
-  /** Names of the nodes that are known. */
+  /** Names of the known nodes. */
   nodeNames(): string[] {
     return this.#accounts.names();
   }
@@ -90,7 +90,7 @@ export class KubernetesCapacity implements Capacity {
     const account = this.#accounts.get(name);
     const before = account.node;
     this.#accounts.set(account, node);
-    if (before && isSameRoom(before, node)) return;
+    if (before && isSameCapacity(before, node)) return;
     this.#reservations.reassign();
     if (node.schedulable && !(before?.schedulable && isWithin(node.total, before.total))) this.#notify();
   }
@@ -99,11 +99,11 @@ export class KubernetesCapacity implements Capacity {
     const account = this.#accounts.get(name);
     this.#accounts.set(account, undefined);
     this.#reservations.reassign();
-    // With the last worker gone, the control plane counts.
+    // Without the last worker, the control plane counts.
     this.#notify();
   }
 
-  /** Uids of the pods that are known. */
+  /** Uids of the known pods. */
   podUids(): Iterable<string> {
     return this.#pods.keys();
   }
@@ -112,7 +112,7 @@ export class KubernetesCapacity implements Capacity {
     if (ended) return this.removePod(uid);
     const before = this.#pods.get(uid);
     const account = node === undefined ? undefined : this.#accounts.get(node);
-    // Nearly everything that happens to a pod changes nothing here.
+    // Most events of a pod change nothing here.
     if (before && before.account === account && before.room === room && sameDemand(before.request, request)) return;
     this.#pods.set(uid, { request, account, room });
     account?.add(request, room !== undefined);
@@ -122,7 +122,7 @@ export class KubernetesCapacity implements Capacity {
     if (before?.account || settled) this.#notify();
   }
 
-  /** It has ended, or is gone. */
+  /** Call when a pod has ended or was removed. */
   removePod(uid: string): void {
     const pod = this.#pods.get(uid);
     if (!pod) return;
@@ -132,7 +132,7 @@ export class KubernetesCapacity implements Capacity {
     if (pod.account || settled) this.#notify();
   }
 
-  /** Nobody is told of room any more. */
+  /** Removes all listeners. */
   stopNotifying(): void {
     clearImmediate(this.#notifying);
     this.#listeners.clear();
@@ -144,7 +144,7 @@ export class KubernetesCapacity implements Capacity {
     this.#accounts.removeIfUnused(pod.account);
   }
 
-  /** Once for all that came together, and after it: whoever listens may reserve and release. */
+  /** Notifies once for all changes of the same turn, afterwards: listeners may reserve and release. */
   #notify(): void {
     this.#notifying ??= setImmediate(() => {
       this.#notifying = undefined;
@@ -153,7 +153,7 @@ export class KubernetesCapacity implements Capacity {
   }
 }
 
-const isSameRoom = (a: NodeInfo, b: NodeInfo) =>
+const isSameCapacity = (a: NodeInfo, b: NodeInfo) =>
   sameDemand(a.total, b.total) &&
   a.pods === b.pods &&
   a.schedulable === b.schedulable &&
@@ -161,7 +161,7 @@ const isSameRoom = (a: NodeInfo, b: NodeInfo) =>
   a.selected === b.selected &&
   a.controlPlane === b.controlPlane;
 
-/** Why none of these nodes could take it, with nothing on it. What is not known is not refused: without nodes, nothing is. */
+/** Why the demand does not fit on any of these nodes, even if they were empty. Without known nodes nothing is rejected. */
 function unfittableReason(totals: readonly Demand[], demand: Demand): string | undefined {
   if (totals.length === 0 || totals.some((total) => isWithin(demand, total))) return undefined;
   return (
@@ -170,7 +170,7 @@ function unfittableReason(totals: readonly Demand[], demand: Demand): string | u
   );
 }
 
-/** Each of them is there, on one node or another. */
+/** Each amount exists on some node, but not all on the same. */
 function amountsText({ cpu, memory, gpu }: Demand): string {
   const parts = [
     ...(cpu > 0 ? [cores(cpu)] : []),

@@ -14,33 +14,33 @@ export type { Toleration } from './node-info.ts';
 export { difference, GPU, NOTHING, parseDemand, sum } from './quantities.ts';
 
 export interface KubernetesCapacityOptions extends NodeSelection {
-  /** What the manager's own containers add to what each attempt asks for: the requests of its sidecar. */
+  /** Requests of the manager's own containers in each attempt. */
   readonly overhead?: Quantities;
-  /** Of the Deployment that managers run as: `OSCAR_NAMESPACE`, `OSCAR_NAME`. */
+  /** The Deployment of the managers: `OSCAR_NAMESPACE`, `OSCAR_NAME`. */
   readonly manager: { readonly namespace: string; readonly name: string };
-  /** Told what goes wrong in the background and mends itself. */
+  /** Called with problems of background work, which is retried. */
   readonly report: (problem: unknown) => void;
   readonly times?: Partial<typeof TIMES>;
 }
 
 export interface OpenCapacity {
   readonly capacity: Capacity;
-  /** What the manager itself runs as; its fields change as the Deployment does. */
+  /** The manager's own Deployment; its fields change with it. */
   readonly deployment: DeploymentStatus;
   readonly metrics: () => CapacityMetrics;
   readonly close: () => Promise<void>;
 }
 
 export interface CapacityMetrics {
-  /** Is the picture of nodes and pods kept up by watches at this moment? */
+  /** Whether the watches of nodes and pods are open at this moment. */
   readonly live: boolean;
   /** How often nodes and pods were listed. */
   readonly lists: { readonly nodes: number; readonly pods: number };
 }
 
 /**
- * `usageMs`: how often metrics.k8s.io and the Deployment are asked for. metrics-server itself looks every 15 s, and
- * nobody is admitted or refused by what is in use. `startMs`: a cluster of 20,000 pods is listed in a few seconds.
+ * `usageMs`: how often metrics.k8s.io and the Deployment are read. metrics-server itself updates every 15 s, and admission
+ * does not depend on the usage. `startMs`: a cluster of 20,000 pods is listed in a few seconds.
  * `watchMs`, `silenceMs`: see `informer.ts`.
  */
 const TIMES = { usageMs: 30_000, startMs: 30_000, watchMs: 300_000, silenceMs: 90_000 };
@@ -56,22 +56,22 @@ export async function openKubernetesCapacity(api: Api, options: KubernetesCapaci
   const deployment = new DeploymentStatus(api, { ...manager, startedAt: Date.now() });
   const capacity = new KubernetesCapacity({ overhead: parseDemand(overhead), used: usage.get });
   let trouble: unknown;
-  const troubled = (what: string) => (error: unknown) => {
+  const reportAs = (what: string) => (error: unknown) => {
     trouble = toStoreError(error, `watch the ${what} of the cluster`);
     report(trouble);
   };
   const watch = { watchMs, silenceMs };
-  const nodes = new Informer<Node>(api, NODE, nodeHandler(capacity, options, troubled('nodes')), watch);
-  const pods = new Informer<ScheduledPod>(api, POD, podHandler(capacity, troubled('pods')), {
+  const nodes = new Informer<Node>(api, NODE, nodeHandler(capacity, options, reportAs('nodes')), watch);
+  const pods = new Informer<ScheduledPod>(api, POD, podHandler(capacity, reportAs('pods')), {
     ...watch,
     fieldSelector: NOT_ENDED,
   });
   const closing = new AbortController();
-  const asking = [usage, deployment].map((asked) => repeat(() => asked.refresh(), usageMs, closing.signal, report));
+  const polling = [usage, deployment].map((asked) => repeat(() => asked.refresh(), usageMs, closing.signal, report));
   const close = async () => {
     closing.abort();
     capacity.stopNotifying();
-    await Promise.all([nodes.stop(), pods.stop(), ...asking]);
+    await Promise.all([nodes.stop(), pods.stop(), ...polling]);
   };
   try {
     await within(startMs, Promise.all([nodes.start(), pods.start()]), () => trouble);

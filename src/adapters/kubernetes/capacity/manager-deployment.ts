@@ -12,8 +12,8 @@ interface Deployment extends KubeObject {
 }
 
 /**
- * The Deployment that the managers of this cluster run as, as it was last seen. It is named like the manager (F41). Where
- * there is none, one manager runs by itself, and that is what it says.
+ * The last known state of the managers' Deployment, which has the name of the manager (F41). Without a Deployment it
+ * describes a single manager.
  */
 export class DeploymentStatus {
   readonly name: string;
@@ -53,7 +53,7 @@ export class DeploymentStatus {
     return this.#seen ? (this.#seen.metadata.labels ?? {}) : { app: this.name };
   }
 
-  /** Until it is known otherwise, what was seen last is still true. */
+  /** On failure the last known state stays. */
   async refresh(): Promise<void> {
     try {
       this.#seen = await this.#api.get<Deployment>(DEPLOYMENT, this.#place);

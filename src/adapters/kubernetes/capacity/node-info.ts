@@ -11,20 +11,20 @@ export interface Node extends KubeObject {
   };
 }
 
-/** On which nodes attempts may run: what their pods say, too. */
+/** On which nodes attempts may run; their pods have the same fields. */
 export interface NodeSelection {
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly tolerations?: readonly Toleration[];
 }
 
-/** What counts of a node. */
+/** The facts about a node that determine its capacity. */
 export interface NodeInfo {
   readonly total: Demand;
-  /** How many pods it takes. */
+  /** Maximum number of pods. */
   readonly pods: number;
-  /** Is it one of those the operator chose? */
+  /** Whether it matches the node selector of the operator. */
   readonly selected: boolean;
-  /** Is it for pods like ours at all, once it is well? */
+  /** Whether attempts may run there once it is ready. */
   readonly eligible: boolean;
   readonly schedulable: boolean;
   readonly controlPlane: boolean;
@@ -63,7 +63,7 @@ function nodeHealth(ready: string | undefined): NodeState['health'] {
 }
 
 /**
- * The nodes that count: those the operator chose, without the control plane where there is another that is for us
+ * The nodes that count: the selected ones, without the control plane if there is an eligible worker
  * (docs/go-manager.md#configuration-and-status).
  */
 export function countedNodes<T extends { readonly node: NodeInfo }>(all: readonly T[]): T[] {
@@ -85,7 +85,7 @@ export interface Toleration {
   readonly effect?: string;
 }
 
-/** Taints that keep pods which do not tolerate them away from a node. `PreferNoSchedule` is only a wish. */
+/** Taints that keep pods with these tolerations away from a node. `PreferNoSchedule` is only a preference. */
 export function untoleratedTaints(
   taints: readonly Taint[] = [],
   tolerations: readonly Toleration[] = [],
@@ -96,15 +96,15 @@ export function untoleratedTaints(
 }
 
 /**
- * Does it say how the node is at the moment (not ready, cordoned, short of memory), rather than for whom it is? Kubernetes
- * puts these on and takes them off by itself.
+ * Whether the taint describes the current condition of the node (not ready, cordoned, short of memory) and not its purpose.
+ * Kubernetes sets and removes these taints by itself.
  */
 export const isTemporaryTaint = ({ key }: Taint) =>
   key.startsWith('node.kubernetes.io/') || key.startsWith('node.cloudprovider.kubernetes.io/');
 
 function tolerates({ key = '', operator = 'Equal', value = '', effect = '' }: Toleration, taint: Taint): boolean {
   if (effect !== '' && effect !== taint.effect) return false;
-  // Without a key it is for all of them, and then it must say `Exists`.
+  // A toleration without a key matches all taints, and must have the operator `Exists`.
   if (key === '') return operator === 'Exists';
   if (key !== taint.key) return false;
   return operator === 'Exists' || (operator === 'Equal' && value === (taint.value ?? ''));

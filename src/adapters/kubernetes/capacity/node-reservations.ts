@@ -4,21 +4,21 @@ import { difference, isWithin, NOTHING, sum } from './quantities.ts';
 
 interface NodeReservation {
   readonly demand: Demand;
-  /** Where it counts: no node has its pod yet. */
+  /** The node on which it counts, while its pod is on no node yet. */
   account: NodeAccount | undefined;
-  /** Its pod is on a node, where it counts by itself, or has been. */
+  /** Its pod is or was on a node, where it counts itself. */
   settled: boolean;
-  /** Pods of the same name that are of an earlier attempt. */
+  /** Pods of earlier attempts of the same job. */
   readonly earlier: ReadonlySet<string>;
 }
 
-/** What has been admitted. Each counts on the node where it will probably be, until its pod is seen to be on one. */
+/** Reservations of admitted jobs. Each counts on the node where its pod will probably run, until the pod is on a node. */
 export class NodeReservations {
   readonly #accounts: NodeAccounts;
   readonly #reservations = new Map<string, NodeReservation>();
-  /** Those that count, by where. */
+  /** Reservations that count, by node. */
   readonly #assigned = new Map<NodeAccount, Set<NodeReservation>>();
-  /** Pods that have not ended, by whose they are; the value says if one is on a node. */
+  /** Pods that have not ended, by reservation; the value says whether the pod is on a node. */
   readonly #pods = new Map<string, Map<string, boolean>>();
 
   constructor(accounts: NodeAccounts) {
@@ -41,7 +41,7 @@ export class NodeReservations {
     if (!settled) this.#assign(room, this.#accounts.bestFor(demand) ?? this.#accounts.emptiest(demand));
   }
 
-  /** Says if there was any. */
+  /** Returns whether there was a reservation. */
   release(name: string): boolean {
     const room = this.#reservations.get(name);
     if (!room) return false;
@@ -50,14 +50,14 @@ export class NodeReservations {
     return true;
   }
 
-  /** Says if it counts here no longer. */
+  /** Returns whether the reservation no longer counts here. */
   updatePod(name: string, uid: string, bound: boolean): boolean {
     const pods = this.#pods.get(name) ?? new Map<string, boolean>();
     this.#pods.set(name, pods.set(uid, bound));
     return bound && this.#settle(name, uid);
   }
 
-  /** Says the same. */
+  /** Returns whether the reservation no longer counts here. */
   removePod(name: string, uid: string): boolean {
     const pods = this.#pods.get(name);
     pods?.delete(uid);
@@ -65,7 +65,7 @@ export class NodeReservations {
     return this.#settle(name, uid);
   }
 
-  /** Nodes have come, gone or changed: what counted on one that takes no work any more will be on another. */
+  /** Call when nodes have changed: moves reservations away from nodes that are no longer usable. */
   reassign(): void {
     for (const room of this.#reservations.values()) {
       if (room.settled || (room.account && this.#accounts.isUsable(room.account))) continue;
@@ -75,7 +75,7 @@ export class NodeReservations {
     }
   }
 
-  /** A pod came where something else was expected: that will be elsewhere, if there is room for it. */
+  /** Call when a pod came to a node: moves reservations to other nodes while this one is overfull. */
   relieve(account: NodeAccount): void {
     for (const room of this.#assigned.get(account) ?? []) {
       if (!account.isOverfull) return;
@@ -115,12 +115,12 @@ export class NodeReservations {
 
 type Counted = NodeAccount & { readonly node: NodeInfo };
 
-/** The accounts of all nodes, and which of them count. */
+/** The accounts of all nodes. */
 export class NodeAccounts {
   readonly #all = new Map<string, NodeAccount>();
   #counted: readonly Counted[] | undefined;
 
-  /** Opens one if there is none. */
+  /** Creates the account if there is none. */
   get(name: string): NodeAccount {
     const known = this.#all.get(name);
     if (known) return known;
@@ -129,7 +129,7 @@ export class NodeAccounts {
     return opened;
   }
 
-  /** Names of nodes that are there. */
+  /** Names of existing nodes. */
   names(): string[] {
     return [...this.#all.values()].filter(({ node }) => node).map(({ name }) => name);
   }
@@ -140,12 +140,12 @@ export class NodeAccounts {
     this.removeIfUnused(account);
   }
 
-  /** One of a node that is gone is closed with the last that was on it. */
+  /** Removes the account of a removed node when nothing is counted on it any more. */
   removeIfUnused(account: NodeAccount): void {
     if (account.isEmpty && !account.node) this.#all.delete(account.name);
   }
 
-  /** By name. */
+  /** The accounts of the nodes that count, sorted by name. */
   counted(): readonly Counted[] {
     this.#counted ??= countedNodes([...this.#all.values()].filter(hasNode)).toSorted((a, b) =>
       a.name < b.name ? -1 : 1,
@@ -157,12 +157,12 @@ export class NodeAccounts {
     return account.node?.schedulable === true && this.counted().includes(account as Counted);
   }
 
-  /** Where it would come to be, if the scheduler is left to itself: of the nodes with room for it, the emptiest. */
+  /** The node that the Kubernetes scheduler would probably choose: of those where it fits, the emptiest. */
   bestFor(demand: Demand): NodeAccount | undefined {
     return this.#emptiest(demand, (account) => account.fits(demand));
   }
 
-  /** Of all that take work, whether there is room or not. */
+  /** The emptiest of all schedulable nodes, whether it fits or not. */
   emptiest(demand: Demand): NodeAccount | undefined {
     return this.#emptiest(demand, () => true);
   }
@@ -182,14 +182,14 @@ export class NodeAccounts {
 
 const hasNode = (account: NodeAccount): account is Counted => account.node !== undefined;
 
-/** What is on one node: its pods, and what has room there and has no pod yet. Kept up to date, never counted again. */
+/** The sum of the pods and reservations on one node, updated with every change. */
 export class NodeAccount {
   readonly name: string;
-  /** Absent while only its pods were seen, or only they are left. */
+  /** Absent while only pods of the node are known. */
   node: NodeInfo | undefined;
   #requested = NOTHING;
   #pods = 0;
-  /** Of these, what is not of ours. */
+  /** The part of pods that do not belong to this manager. */
   #foreign = NOTHING;
   #foreignPods = 0;
 
@@ -221,25 +221,25 @@ export class NodeAccount {
     this.#foreignPods--;
   }
 
-  /** Is there room for one more? */
+  /** Whether the demand fits on the node now. */
   fits(demand: Demand): boolean {
     const { node } = this;
     return node !== undefined && this.#pods < node.pods && isWithin(sum(this.#requested, demand), node.total);
   }
 
-  /** Would there be, without all that is ours? */
+  /** Whether it would fit without this manager's pods. */
   couldFit(demand: Demand): boolean {
     const { node } = this;
     return node !== undefined && this.#foreignPods < node.pods && isWithin(sum(this.#foreign, demand), node.total);
   }
 
-  /** More is said to be on it than it has: something came that was expected elsewhere. */
+  /** Whether more is counted than the node has, because a pod came that was expected on another node. */
   get isOverfull(): boolean {
     const { node } = this;
     return node !== undefined && (this.#pods > node.pods || !isWithin(this.#requested, node.total));
   }
 
-  /** From 0 to 1, and below when there is too little: the part of it that is left beside this, of cpu and memory alike. */
+  /** The free share with this demand added, the mean of CPU and memory: from 0 to 1, negative when it does not fit. */
   freeShareWith({ cpu, memory }: Demand): number {
     const { total = NOTHING } = this.node ?? {};
     const part = (all: number, taken: number) => (all === 0 ? 0 : (all - taken) / all);

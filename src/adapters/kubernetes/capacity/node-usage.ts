@@ -11,7 +11,7 @@ interface NodeMetrics extends KubeObject {
 
 const NODE_METRICS: KubeKind = { apiVersion: 'metrics.k8s.io/v1beta1', kind: 'NodeMetrics', plural: 'nodes' };
 
-/** What nodes use, as metrics.k8s.io last said. A cluster need not have that. */
+/** The last usage of nodes from metrics.k8s.io, which a cluster may not have. */
 export class NodeUsage {
   readonly #api: Api;
   #usage: ReadonlyMap<string, Usage> = new Map();
@@ -22,7 +22,7 @@ export class NodeUsage {
 
   readonly get = (node: string): Usage | undefined => this.#usage.get(node);
 
-  /** What cannot be had is not known: old figures would be taken for new ones. */
+  /** On failure the usage is unknown: old figures would be mistaken for current ones. */
   async refresh(): Promise<void> {
     try {
       const { items } = await this.#api.list<NodeMetrics>(NODE_METRICS, {});
@@ -34,7 +34,7 @@ export class NodeUsage {
   }
 }
 
-/** Does it now and then every so often, until the signal aborts. Of failures in a row the first is reported. */
+/** Runs `work` now and after each interval, until the signal aborts. Of failures in a row only the first is reported. */
 export async function repeat(
   work: () => Promise<void>,
   everyMs: number,

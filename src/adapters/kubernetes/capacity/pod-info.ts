@@ -8,17 +8,17 @@ export interface ScheduledPod extends KubeObject {
   readonly status?: { readonly phase?: string };
 }
 
-/** What counts of a pod. */
+/** The facts about a pod that determine what it takes of its node. */
 export interface PodInfo {
-  /** Of the node that it is bound to; undefined while it waits for one. */
+  /** The node to which it is bound; undefined while it waits for one. */
   readonly node: string | undefined;
   readonly ended: boolean;
   readonly request: Demand;
-  /** The name under which it has room, if it is an attempt of ours. */
+  /** The name of its reservation, if it belongs to an attempt. */
   readonly reservation: string | undefined;
 }
 
-/** Pods that have ended hold nothing, and most pods of a cluster that runs jobs have: they are not even sent to us. */
+/** Field selector: ended pods, which are most of the pods of a cluster with jobs, take nothing and are not even sent. */
 export const NOT_ENDED = 'status.phase!=Succeeded,status.phase!=Failed';
 
 export function toPodInfo({ metadata, spec = {}, status }: ScheduledPod): PodInfo {
@@ -30,7 +30,7 @@ export function toPodInfo({ metadata, spec = {}, status }: ScheduledPod): PodInf
   };
 }
 
-/** A pod without all that is not read here, which is nearly everything. */
+/** The pod reduced to the few fields that are read here. */
 export function slimScheduledPod({ metadata, spec = {}, status }: Stored<ScheduledPod>): Stored<ScheduledPod> {
   const { name, uid, resourceVersion } = metadata;
   const room = metadata.annotations?.[JOB_KEY];
@@ -63,7 +63,7 @@ interface Resources {
 
 export interface Container {
   readonly resources?: Resources;
-  /** `Always` on an init container: a sidecar, which goes on beside the others. */
+  /** `Always` on an init container makes it a sidecar, which runs together with the other containers. */
   readonly restartPolicy?: string;
 }
 
@@ -71,15 +71,15 @@ export interface PodSpec {
   readonly nodeName?: string;
   readonly containers?: readonly Container[];
   readonly initContainers?: readonly Container[];
-  /** What the runtime itself takes. */
+  /** Resources of the container runtime itself. */
   readonly overhead?: Quantities;
-  /** Of the whole pod. What it names counts in place of the containers'. */
+  /** Resources of the whole pod; they replace those of the containers. */
   readonly resources?: Resources;
 }
 
 /**
- * What a pod takes of its node, as the scheduler counts it: its containers together with the sidecars, or an init
- * container with the sidecars that are up by then, whichever is more.
+ * The request of a pod as the scheduler counts it: all containers and sidecars together, or an init container with the
+ * sidecars that run by then, whichever is larger.
  */
 export function podRequest({ containers = [], initContainers = [], overhead, resources }: PodSpec): Demand {
   let sidecars = NOTHING;

@@ -1,12 +1,12 @@
 import type { Demand } from '../../../model/job/index.ts';
 import { bytes, millicores } from '../../../model/service/index.ts';
 
-/** As Kubernetes writes what there is of each resource, or what is asked for. */
+/** Amounts of resources in the format of Kubernetes. */
 export type Quantities = Readonly<Record<string, string>>;
 
 export const GPU = 'nvidia.com/gpu';
 
-/** What is not there, or no quantity, is nothing. */
+/** Missing or invalid quantities count as zero. */
 export function parseDemand(quantities: Quantities = {}): Demand {
   return {
     cpu: millicores(quantities['cpu'] ?? '') ?? 0,

@@ -6,12 +6,12 @@ import { factsNote, podNote } from './notes.ts';
 import { type AttemptPlace, isInputInBlobStore, ownerReferences, SECRET_BYTES } from './place.ts';
 import { ATTEMPT, SCRIPT_FILE } from './pod.ts';
 
-/** What the programs in every pod are told alike. */
+/** Options of the staging programs, the same in every pod. */
 export type StagingOptions = Pick<PodOrders, 'networks' | 'port' | 'keyPatience'>;
 
 /**
- * The Secret of an attempt: its record, and what its containers get to see, each its part. If a pod waits for it, that one
- * gets to see nothing of it.
+ * The Secret of an attempt. Its annotations are the record of the attempt; its data is mounted into the containers, each of
+ * which sees only its part. If a warm pod is chosen, the Secret has no data, because that pod does not mount it.
  */
 export function toAttemptSecret(
   attempt: Attempt,
@@ -38,12 +38,12 @@ export function secretData(attempt: Attempt, stores: string, stagingOptions: Sta
   return encodeEntries(secretEntries(attempt, stores, stagingOptions));
 }
 
-/** What a pod that has waited is given, in a Secret of its own name. */
+/** The data for a warm pod, in a Secret with the name of the pod. */
 export function warmData(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Record<string, string> {
   return encodeEntries(warmEntries(attempt, stores, stagingOptions));
 }
 
-/** Why no pod can be given all that it needs. */
+/** Why the data of the attempt does not fit into a Secret. */
 export function secretSizeProblem(
   attempt: Attempt,
   stores: string,
@@ -54,15 +54,15 @@ export function secretSizeProblem(
   const script = Buffer.byteLength(attempt.script);
   const environment = countBytes(buildEnvironment(attempt).hidden);
   return (
-    `what its pod is to be given has ${kib(all)}, and Kubernetes takes ${kib(SECRET_BYTES)} in one Secret: the script has ` +
+    `the data for its pod has ${kib(all)}, and Kubernetes stores at most ${kib(SECRET_BYTES)} in one Secret: the script has ` +
     `${kib(script)}, secrets and large variables have ${kib(environment)}, the rest ${kib(all - script - environment)}. ` +
-    'Put what is large into the image or a bucket'
+    'Move large parts to the image or to a bucket'
   );
 }
 
 const kib = (bytes: number) => `${Math.ceil(bytes / 1024)} KiB`;
 
-/** Can a pod that waits be given all that it needs? It is given more of the environment in this way than others. */
+/** Whether the data fits into the Secret of a warm pod, which contains the complete environment. */
 export const fitsWarmPod = (attempt: Attempt, stores: string, stagingOptions: StagingOptions) =>
   countBytes(warmEntries(attempt, stores, stagingOptions)) <= SECRET_BYTES;
 

@@ -10,11 +10,11 @@ import { type AttemptPlace, findAttemptPlace } from './place.ts';
 import { ATTEMPT, CLAIMED, claimedAt, POD, type Pod, parseTime, WARM } from './pod.ts';
 import { buildWarmPod, type PodBasis, type PodSettings, podDeadlineSeconds, podMetadata } from './pod-spec.ts';
 
-/** On a pod that waits in place of what it is good for: nobody is to have it. */
-const NOTHING = 'nothing';
+/** Value of the label `WARM` on a pod that no attempt may claim any more. */
+const UNUSABLE = 'nothing';
 
-/** Makes the kubelet look at the pod, and with it at its Secret: by itself it may take a minute or two. */
-const TOLD = 'oscar.grycap/attempt-keys';
+/** Annotation. Changing it makes the kubelet sync the pod and its Secret at once; otherwise that may take a minute or two. */
+const KEYS_WRITTEN = 'oscar.grycap/attempt-keys';
 
 interface ClaimDeps {
   readonly api: Api;
@@ -29,9 +29,8 @@ interface WarmPodChoice {
 }
 
 /**
- * Makes a pod that waits the pod of this attempt, by one write on it: of two who want it, one gets it, and nothing runs in
- * it before that. Resolves to it. Otherwise to undefined, and then this attempt will never have it, whoever tries: it is
- * gone, it is another's, or it is nobody's for ever.
+ * Claims a warm pod for this attempt by one write: of two attempts one gets it, and nothing runs in it before. Resolves to
+ * the pod, or to undefined if this attempt can never get it: it is gone, claimed by another attempt, or marked unusable.
  */
 export async function claimWarmPod(
   chosen: WarmPodChoice,
@@ -40,7 +39,7 @@ export async function claimWarmPod(
 ): Promise<Stored<Pod> | undefined> {
   const { namespace } = chosen;
   const place = await findAttemptPlace(attempt, namespace, api);
-  // A manager that was paused for long may come back to a job that was removed meanwhile.
+  // A manager that was paused for long may continue with a job that was removed meanwhile.
   if (attempt.traits && !place.record) return forgoWarmPod(chosen, api);
   const key = warmKey(attempt.traits?.job.service ?? '', attempt, namespace, settings);
   return decideClaim(chosen, api, (pod) =>
@@ -48,7 +47,7 @@ export async function claimWarmPod(
   );
 }
 
-/** The same for who only wants to know: if it is not the attempt's by now, it never will be. */
+/** Gives up a warm pod: if this attempt has not claimed it by now, the pod is marked unusable. Resolves to the pod if it has. */
 export async function forgoWarmPod(chosen: WarmPodChoice, api: Api): Promise<Stored<Pod> | undefined> {
   return decideClaim(chosen, api, markUnusable);
 }
@@ -64,14 +63,14 @@ async function decideClaim(
   return pod?.metadata.labels?.[ATTEMPT] === attempt ? pod : undefined;
 }
 
-const isUnclaimed = ({ metadata }: Pod) => metadata.labels?.[ATTEMPT] === '' && metadata.labels[WARM] !== NOTHING;
+const isUnclaimed = ({ metadata }: Pod) => metadata.labels?.[ATTEMPT] === '' && metadata.labels[WARM] !== UNUSABLE;
 
 const isUsable = ({ metadata, status }: Pod, key: string) =>
   metadata.labels?.[WARM] === key && metadata.deletionTimestamp === undefined && status?.phase === 'Running';
 
 const markUnusable = (pod: Stored<Pod>): Pod => ({
   ...pod,
-  metadata: { ...pod.metadata, labels: { ...pod.metadata.labels, [WARM]: NOTHING } },
+  metadata: { ...pod.metadata, labels: { ...pod.metadata.labels, [WARM]: UNUSABLE } },
 });
 
 function withClaim(pod: Stored<Pod>, attempt: Attempt, place: AttemptPlace, settings: PodSettings): Pod {
@@ -85,7 +84,7 @@ function withClaim(pod: Stored<Pod>, attempt: Attempt, place: AttemptPlace, sett
       ...given,
       annotations: { ...pod.metadata.annotations, ...annotations, [CLAIMED]: String(Date.now()) },
     },
-    // The kubelet counts from when the pod was started. It was there without one until now: it may only become less.
+    // The kubelet counts from the start of the pod. A deadline can be added once and then only be shortened.
     spec: {
       ...pod.spec,
       activeDeadlineSeconds: podDeadlineSeconds(attempt, settings) + Math.ceil(Math.max(0, age) / 1_000),
@@ -93,7 +92,7 @@ function withClaim(pod: Stored<Pod>, attempt: Attempt, place: AttemptPlace, sett
   };
 }
 
-/** Puts what a pod that was claimed waits for where its kubelet finds it ({@link notifyKubelet}). Again: nothing happens. */
+/** Creates the Secret for which a claimed pod waits ({@link notifyKubelet}). Calling it again only renews the keys. */
 export async function writeOrdersSecret(
   pod: Stored<Pod>,
   attempt: Attempt,
@@ -107,11 +106,11 @@ export async function writeOrdersSecret(
     type: 'Opaque',
     data: warmData(attempt, keys, stagingOptions),
   };
-  // By an earlier manager: what it was given then may have expired since.
+  // An earlier manager created it, and its keys may have expired since.
   if ((await createObject(api, SECRET, secret)) === 'exists') await renewKeysInOrders(pod, keys, api);
 }
 
-/** Puts renewed keys where such a pod reads them, if it has its orders. */
+/** Writes renewed keys for a claimed pod, if it has its orders. */
 export async function renewKeysInOrders(pod: Stored<Pod>, keys: string, api: Api): Promise<void> {
   const orders = await readObject<SecretObject>(api, SECRET, pod);
   if (!orders) return;
@@ -119,18 +118,20 @@ export async function renewKeysInOrders(pod: Stored<Pod>, keys: string, api: Api
   await updateObject<SecretObject>(api, SECRET, orders, (there) => ({ ...there, data: { ...there.data, ...stores } }));
 }
 
-/** The kubelet looks at its Secret again. */
+/** Makes the kubelet read the Secret of the pod again. */
 export async function notifyKubelet(pod: Stored<Pod>, api: Api): Promise<Stored<Pod> | undefined> {
-  return updateObject<Pod>(api, POD, pod, (there) => withAnnotations(there, { [TOLD]: new Date().toISOString() }));
+  return updateObject<Pod>(api, POD, pod, (there) =>
+    withAnnotations(there, { [KEYS_WRITTEN]: new Date().toISOString() }),
+  );
 }
 
-/** Its keys open nothing any more; what is left of it goes with its pod. */
+/** Removes the orders of a claimed pod after its end. */
 export async function removeOrders(pod: Stored<Pod>, api: Api): Promise<void> {
   const orders = await readObject<SecretObject>(api, SECRET, pod);
   if (orders) await removeObject(api, SECRET, orders, { anyVersion: true });
 }
 
-/** What a pod that waits is good for: pods of one key differ in nothing but their names. As the value of a label. */
+/** Identifies interchangeable warm pods, as a label value: pods with one key differ only in their names. */
 export function warmKey(service: string, basis: PodBasis, namespace: string, settings: PodSettings): string {
   const pod = buildWarmPod(basis, { name: '', namespace }, settings);
   const text = JSON.stringify([service, pod]);
@@ -138,8 +139,8 @@ export function warmKey(service: string, basis: PodBasis, namespace: string, set
 }
 
 /**
- * Puts renewed keys where the pod of an attempt reads them: in the record, or, if it has waited, in the Secret of its own
- * name. That one is not there before its orders are, and then it has the newest already.
+ * Writes renewed keys where the pod of an attempt reads them: in the Secret of the attempt, or, for a warm pod, in the Secret
+ * of the pod. The latter is created together with the orders and then already has the newest keys.
  */
 export async function writeRenewedKeys(
   keys: string,

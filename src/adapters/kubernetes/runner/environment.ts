@@ -1,27 +1,27 @@
 import type { Attempt } from '../../../model/job/index.ts';
 import { SCRIPT_VIEW } from '../../../staging/index.ts';
 
-/** A variable of a container, as Kubernetes has it. */
+/** An environment variable of a container, in the format of Kubernetes. */
 export type Variable =
   | { readonly name: string; readonly value: string }
   | { readonly name: string; readonly valueFrom: Readonly<Record<string, unknown>> };
 
-/** Larger values are in the Secret too: a manager has thousands of pods in mind, and everybody who lists them gets them. */
+/** Larger values are stored in the Secret, because every list of pods contains the values in the pod spec. */
 const LARGEST_IN_POD = 2_048;
 
-/** What can be a variable, and the name of an entry in a Secret. A shell could not read others. */
+/** Names that can be a variable and a key of a Secret. A shell could not read others. */
 const NAME = /^[A-Za-z_.-][A-Za-z0-9_.-]{0,240}$/;
 
 interface Environment {
   readonly variables: readonly Variable[];
-  /** What goes into the Secret of that name. */
+  /** Entries of the attempt's Secret. */
   readonly hidden: Readonly<Record<string, string>>;
 }
 
-/** Only Kubernetes knows which node it will be. */
+/** The name of the node, which only Kubernetes knows. */
 export const NODE_NAME: Variable = { name: 'RESOURCE_ID', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
 
-/** What the script sees (docs/jobs.md#what-the-script-sees). */
+/** The environment of the script (docs/jobs.md#what-the-script-sees). */
 export function buildEnvironment(attempt: Attempt): Environment {
   const { name: secret } = attempt;
   const hidden: Record<string, string> = {};
@@ -36,8 +36,8 @@ export function buildEnvironment(attempt: Attempt): Environment {
 }
 
 /**
- * The same for a script in a pod that has waited, where Kubernetes cannot put it any more: a program for the shell. By
- * `env` and not by the shell itself, which takes not every name, and some values for its own.
+ * The same environment for a warm pod, whose spec cannot change any more: a shell script that starts the service's script. It
+ * uses `env`, because the shell does not accept every name and interprets some variables itself.
  */
 export function buildLaunchScript(attempt: Attempt): string {
   const given = scriptVariables(attempt).filter(([name]) => name !== NODE_NAME.name);
@@ -47,7 +47,7 @@ export function buildLaunchScript(attempt: Attempt): string {
   return `exec env -- ${words.join(' ')} /bin/sh ${SCRIPT_VIEW.script}\n`;
 }
 
-/** As one word for a shell, which takes nothing in it for something else. */
+/** Quotes a text as one literal word for a shell. */
 const quoteForShell = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function scriptVariables({ environment, input }: Attempt): [name: string, value: Attempt['environment'][string]][] {
@@ -60,5 +60,5 @@ function scriptVariables({ environment, input }: Attempt): [name: string, value:
   return Object.entries(all).filter(([name]) => NAME.test(name));
 }
 
-/** Kubernetes puts other values in for `$(NAME)`, unless the sign is there twice. */
+/** Kubernetes replaces `$(NAME)` with a value, unless the dollar sign is doubled. */
 export const escapeDollars = (text: string) => text.replaceAll('$', '$$$$');

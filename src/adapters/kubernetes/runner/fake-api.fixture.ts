@@ -3,14 +3,14 @@ import type { Api } from '../client/api.ts';
 import { ApiError } from '../client/api-error.ts';
 import type { KubeKind, KubeObject, ObjectRef, Stored } from '../client/kinds.ts';
 
-/** The objects of an API server that does at once what it is asked for, and tells of it. */
+/** An in-memory API that executes every request at once and notifies its watches. */
 export class FakeApi {
   readonly options = { patienceMs: 0, random: () => 0 };
-  /** Each write that came: `post secrets`. */
+  /** Each write, such as `post secrets`. */
   readonly writes: string[] = [];
-  /** Why it does not do that; asked for each write. */
+  /** Called for each write; returns an error to reject it. */
   refusal: (write: string, object: KubeObject) => ApiError | undefined = () => undefined;
-  /** Nobody is told of what changes. */
+  /** Watches receive nothing. */
   isMute = false;
   readonly #objects = new Map<string, Stored<KubeObject>>();
   readonly #watches = new Set<{ plural: string; stream: PassThrough }>();
@@ -21,7 +21,7 @@ export class FakeApi {
   }
 
   async get<T extends KubeObject>({ plural }: KubeKind, place: ObjectRef): Promise<Stored<T> | undefined> {
-    return this.#objects.get(keyOf(plural, place)) as Stored<T> | undefined;
+    return this.#objects.get(objectKey(plural, place)) as Stored<T> | undefined;
   }
 
   async list(
@@ -48,19 +48,19 @@ export class FakeApi {
   }
 
   async post<T extends KubeObject>({ plural }: KubeKind, namespace: string, object: T): Promise<Stored<T>> {
-    this.#heard(`post ${plural}`, object);
-    const key = keyOf(plural, { namespace, name: object.metadata.name });
+    this.#recordWrite(`post ${plural}`, object);
+    const key = objectKey(plural, { namespace, name: object.metadata.name });
     if (this.#objects.has(key)) throw new ApiError(409, { reason: 'AlreadyExists' });
     const uid = `uid-${++this.#version}`;
     return this.#put(key, { ...object, metadata: { ...object.metadata, uid } } as unknown as Stored<T>, 'ADDED');
   }
 
   async put<T extends KubeObject>({ plural }: KubeKind, place: ObjectRef, object: T): Promise<Stored<T>> {
-    this.#heard(`put ${plural}`, object);
-    const there = this.#objects.get(keyOf(plural, place));
+    this.#recordWrite(`put ${plural}`, object);
+    const there = this.#objects.get(objectKey(plural, place));
     if (!there) throw new ApiError(404, {});
     if (there.metadata.resourceVersion !== object.metadata.resourceVersion) throw new ApiError(409, {});
-    return this.#put(keyOf(plural, place), object as unknown as Stored<T>, 'MODIFIED');
+    return this.#put(objectKey(plural, place), object as unknown as Stored<T>, 'MODIFIED');
   }
 
   async delete(
@@ -68,14 +68,17 @@ export class FakeApi {
     place: ObjectRef,
     expected: { readonly resourceVersion?: string } = {},
   ): Promise<void> {
-    const key = keyOf(plural, place);
+    const key = objectKey(plural, place);
     const there = this.#objects.get(key);
     if (!there) throw new ApiError(404, {});
     const { resourceVersion = there.metadata.resourceVersion } = expected;
     if (resourceVersion !== there.metadata.resourceVersion) throw new ApiError(409, {});
-    this.#heard(`delete ${plural}`, there);
+    this.#recordWrite(`delete ${plural}`, there);
     this.#objects.delete(key);
-    this.#tell(key, 'DELETED', { ...there, metadata: { ...there.metadata, resourceVersion: String(++this.#version) } });
+    this.#notify(key, 'DELETED', {
+      ...there,
+      metadata: { ...there.metadata, resourceVersion: String(++this.#version) },
+    });
   }
 
   async openStream({ plural }: KubeKind, _place: ObjectRef, _query: unknown, signal: AbortSignal): Promise<Readable> {
@@ -92,7 +95,7 @@ export class FakeApi {
     return [...this.#objects].filter(([key]) => key.startsWith(`${plural}/`)).map(([, object]) => object);
   }
 
-  #heard(write: string, object: KubeObject): void {
+  #recordWrite(write: string, object: KubeObject): void {
     this.writes.push(write);
     const refusal = this.refusal(write, object);
     if (refusal) throw refusal;
@@ -101,14 +104,14 @@ export class FakeApi {
   #put<T extends KubeObject>(key: string, object: Stored<T>, type: string): Stored<T> {
     const next = { ...object, metadata: { ...object.metadata, resourceVersion: String(++this.#version) } };
     this.#objects.set(key, next);
-    this.#tell(key, type, next);
+    this.#notify(key, type, next);
     return next;
   }
 
-  #tell(key: string, type: string, object: Stored<KubeObject>): void {
+  #notify(key: string, type: string, object: Stored<KubeObject>): void {
     for (const { plural, stream } of this.isMute ? [] : this.#watches)
       if (key.startsWith(`${plural}/`)) stream.write(`${JSON.stringify({ type, object })}\n`);
   }
 }
 
-const keyOf = (plural: string, { namespace = '', name = '' }: ObjectRef) => `${plural}/${namespace}/${name}`;
+const objectKey = (plural: string, { namespace = '', name = '' }: ObjectRef) => `${plural}/${namespace}/${name}`;

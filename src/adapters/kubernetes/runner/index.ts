@@ -19,28 +19,28 @@ export { inputNameProblem } from './pod-attempt-run.ts';
 export { authoritiesEnv, imagePullSecrets, type PodSettings } from './pod-spec.ts';
 export { formatNotices } from './script-log.ts';
 
-/** What the operator chooses: its defaults are those of the settings. */
+/** The options that come from settings, which have the defaults. */
 type Chosen = 'image' | 'pullPolicy' | 'scriptPullPolicy' | 'resources' | 'nonRoot' | 'diskBytes';
 
 export interface KubernetesRunnerOptions extends Pick<PodSettings, Chosen>, Partial<Omit<PodSettings, Chosen>> {
   readonly api: Api;
   readonly blobs: BlobStore;
-  /** Is the certificate of the blobs's addresses looked at? */
+  /** Whether the certificate of the blob store is verified. */
   readonly verifyBlobStore?: boolean;
-  /** Where attempts go that are of no service. */
+  /** Namespace of attempts without a service. */
   readonly namespace: string;
-  /** How long the keys work that attempts are given. */
+  /** Lifetime of the keys of an attempt. */
   readonly keyMs: number;
   /** How long stage-in and stage-out wait for renewed keys. */
   readonly keyPatienceMs?: number;
-  /** How long an image that cannot be had is tried again. */
+  /** How long a failing image pull is retried. */
   readonly imagePatienceMs?: number;
-  /** How long a node may say nothing about a pod that should be gone. */
+  /** How long a node may be silent about a deleted pod before the pod counts as lost. */
   readonly lostMs?: number;
-  /** The operator's networks, where users may have stores that are not public. */
+  /** Networks of the operator where users may have private object stores. */
   readonly networks?: readonly Network[];
   readonly watch: { readonly watchMs: number; readonly silenceMs: number };
-  /** Told what goes wrong in the background and mends itself. */
+  /** Called with problems of background work, which is retried. */
   readonly report: (problem: unknown) => void;
 }
 
@@ -53,10 +53,10 @@ const SETTINGS: Omit<PodSettings, Chosen> = {
   extraSeconds: 2 * 3_600,
 };
 
-/** A registry that is being restarted is waited for; a name that was mistyped is told within minutes. */
+/** Long enough for the restart of a registry; a longer time reports a mistyped image later. */
 const IMAGE_PATIENCE_MS = 5 * 60_000;
 
-/** Beyond the time that it had to go. A kubelet that lives tells within seconds. */
+/** In addition to the grace period. A healthy kubelet reports within seconds; a longer time delays the detection of a lost node. */
 const LOST_MS = 30_000;
 
 /** Runs attempts as pods of a Kubernetes cluster. */

@@ -8,28 +8,28 @@ import { blobKey, isInputInBlobStore } from './place.ts';
 
 export interface KeyOptions {
   readonly blobs: BlobStore;
-  /** Is the certificate of the blobs's addresses looked at? */
+  /** Whether the certificate of the blob store is verified. */
   readonly verifyBlobStore: boolean;
-  /** How long addresses on the blobs work, and keys at most. They are renewed at half of what the shortest has. */
+  /** Lifetime of presigned addresses, and the longest of keys. They are renewed at half of the shortest lifetime. */
   readonly keyMs: number;
 }
 
-/** A pod that needs no keys has these; so has one that must wait for them. */
+/** The keys file of a pod that needs no keys, or does not have them yet. */
 export const NO_KEYS = writeStores({ stores: new Map(), verify: true });
 
-/** How long keys are waited for before the record is made without: with them it need not be written twice. */
+/** How long the creation of a record waits for keys, which saves a second write. A longer wait delays the start. */
 export const KEYS_SOON_MS = 1_000;
 
-/** Keys that a store gives for less than twice as long, or a clock that is ahead: it is not asked more often for that. */
+/** The shortest time between two renewals, for stores with very short keys or a clock that is ahead. */
 const SHORTEST_MS = 30_000;
 
-/** After a store did not give keys. */
+/** Back-off after a store did not issue keys. */
 const RETRY = { first: 500, longest: 30_000 };
 
 const needsStores = ({ input, outputs, manifest }: Attempt) =>
   input.kind === 'object' || outputs.length > 0 || manifest !== undefined;
 
-/** What opens the stores of one attempt, as its pod reads it: asked for at once, and again before it expires. */
+/** The store keys of one attempt, in the format that its pod reads. They are requested at once and renewed before they expire. */
 export class PodKeys {
   readonly #attempt: Attempt;
   readonly #namespace: string;
@@ -38,7 +38,7 @@ export class PodKeys {
   #given: string | undefined;
   #problem: string | undefined;
   #isAway = false;
-  /** How long the last ones work, from when they were given. */
+  /** Lifetime of the last keys when they were issued. */
   #lifeMs: number;
 
   constructor(attempt: Attempt, namespace: string, options: KeyOptions) {
@@ -52,27 +52,27 @@ export class PodKeys {
     return needsStores(this.#attempt) || this.#attempt.answer || isInputInBlobStore(this.#attempt);
   }
 
-  /** The pod can do nothing without. */
+  /** Whether the pod cannot even begin without keys. */
   get neededAtStart(): boolean {
     return this.#attempt.input.kind === 'object' || isInputInBlobStore(this.#attempt);
   }
 
-  /** The last ones. */
+  /** The last keys. */
   get given(): string | undefined {
     return this.needed ? this.#given : NO_KEYS;
   }
 
-  /** Why there are none yet. */
+  /** Why there are no keys yet. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Why there will be none: a store that is away comes back. */
+  /** Why there will be no keys; undefined while the store is only unavailable. */
   get refusal(): string | undefined {
     return this.#isAway ? undefined : this.#problem;
   }
 
-  /** The first ones, if they come in that time. */
+  /** The first keys, if they arrive within this time. */
   async firstWithin(milliseconds: number): Promise<string | undefined> {
     if (!this.needed) return NO_KEYS;
     const late = new AbortController();
@@ -83,7 +83,7 @@ export class PodKeys {
     return this.#given;
   }
 
-  /** Renews them until the signal says so; `write` is given each that is new to it. Never fails. */
+  /** Renews the keys until the signal aborts, and calls `write` with new ones. Never rejects. */
   async keepRenewed(
     write: (keys: string) => Promise<void>,
     report: (problem: unknown) => void,
@@ -107,7 +107,7 @@ export class PodKeys {
         wait = backOff(++failures, RETRY, Math.random());
       }
       this.#requested = undefined;
-      // A timer takes no longer ones.
+      // The longest delay of a timer.
       await pause(Math.min(wait, 2 ** 31 - 1), undefined, { signal }).catch(() => undefined);
     }
   }
@@ -137,7 +137,7 @@ export class PodKeys {
   }
 }
 
-/** How long keys work that were given now. The store that gives them for the shortest time decides. */
+/** The lifetime of keys that are issued now: that of the store with the shortest. */
 export function keyLifetime(stores: ReadonlyMap<string, StoreAccess>, keyMs: number, now: number): number {
   const ends = [...stores.values()].map((access) => (access.type === 's3' ? access.expiresAt : undefined));
   const shortest = Math.min(keyMs, ...ends.filter((end) => end !== undefined).map((end) => end - now));

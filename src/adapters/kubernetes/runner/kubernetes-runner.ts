@@ -28,13 +28,13 @@ import { formatNotices, scriptLog } from './script-log.ts';
 import { WarmPool } from './warm-pool.ts';
 
 interface RunnerDeps extends PodAttemptRunDeps, KeyOptions {
-  /** Where attempts go that are of no service. */
+  /** Namespace of attempts without a service. */
   readonly namespace: string;
 }
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** Runs attempts as pods. Every manager of the cluster can read, follow and stop them; who starts one drives it. */
+/** Runs attempts as pods. Every manager of the cluster can observe and stop them; the one that starts an attempt drives it. */
 export class KubernetesRunner implements Runner {
   readonly #deps: RunnerDeps;
   readonly #podCache: PodCache;
@@ -42,7 +42,7 @@ export class KubernetesRunner implements Runner {
   readonly #runs = new Map<string, PodAttemptRun>();
   readonly #orphans: OrphanedPods;
   readonly #closed = new AbortController();
-  /** As long as this manager drives what it starts. */
+  /** Aborted when another manager leads: this one then stops driving its attempts. */
   #term = new AbortController();
   readonly #starts: PendingStarts;
   readonly standby: WarmPool;
@@ -67,7 +67,7 @@ export class KubernetesRunner implements Runner {
       try {
         await this.#starts.retryWhileUnavailable(() => this.#tryToBegin(attempt, namespace, term), off);
       } catch (error) {
-        // Nobody else would: without a record nothing is found of it. Who leads next may need it.
+        // Without a record nothing else would remove the input. After a change of leader the next one may need it.
         const { blobs, report } = this.#deps;
         if (isInputInBlobStore(attempt) && !term.aborted) await blobs.remove(blobKey(namespace, name)).catch(report);
         throw error;
@@ -139,7 +139,7 @@ export class KubernetesRunner implements Runner {
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
-    // One that cannot be begun now has nothing yet that could be stopped.
+    // A start that is still being retried has no record that could be stopped.
     this.#starts.cancel(name);
     const secret = NAME.test(name) ? await this.#podCache.find(name) : undefined;
     if (!secret || this.#closed.signal.aborted) return;
@@ -192,7 +192,7 @@ export class KubernetesRunner implements Runner {
     return Readable.from(scriptLog(name, options, this.#deps), { objectMode: false });
   }
 
-  /** As far as is known here: is it one of these? */
+  /** Whether the cache has a record of this attempt. */
   async has(name: string): Promise<boolean> {
     await this.#podCache.open();
     return this.#podCache.secrets.get(name) !== undefined;
@@ -212,7 +212,7 @@ export class KubernetesRunner implements Runner {
     await this.#runs.get(name)?.over;
     await removeAttemptPods(secret, api);
     await blobs.remove(blobKey(secret.metadata.namespace ?? '', name));
-    // Last: as long as it is there, whatever is left of the attempt is found.
+    // The record is removed last: until then the rest of the attempt can be found.
     await removeObject(api, SECRET, secret, { anyVersion: true });
     this.#podCache.secrets.drop(secret);
   }
@@ -221,7 +221,7 @@ export class KubernetesRunner implements Runner {
     return this.#usage.get();
   }
 
-  /** Another manager drives what runs from now on; to read, follow and stop goes on here. */
+  /** Another manager drives the attempts from now on. Observing and stopping still work here. */
   standDown(): void {
     this.standby.standDown();
     this.#term.abort();
@@ -237,13 +237,13 @@ export class KubernetesRunner implements Runner {
     await this.#podCache.close();
   }
 
-  /** Something has changed in this attempt. */
+  /** Called when the record or the pod of an attempt has changed. */
   onAttemptChanged(name: string): void {
     this.#orphans.check(name);
   }
 
   #drive(secret: Stored<SecretObject>, begun?: AttemptStart): void {
-    // What was on its way when this was closed: nobody would let go of it any more.
+    // The runner was closed in the meantime: nothing would detach this run.
     if (this.#closed.signal.aborted) return;
     const { name } = secret.metadata;
     const course = new PodAttemptRun(secret, begun, this.#deps);
@@ -263,7 +263,7 @@ export class KubernetesRunner implements Runner {
     return secret;
   }
 
-  /** Another manager has written that the job has ended, which may have come here before what ended it. */
+  /** Reads the outcome from the server: another manager may have written it, and the watch may not have delivered it yet. */
   async #fetchOutcome(secret: Stored<SecretObject>): Promise<PodOutcome | undefined> {
     const there = await readObject<SecretObject>(this.#deps.api, SECRET, secret);
     if (there?.metadata.uid === secret.metadata.uid) this.#podCache.secrets.put(there);
@@ -289,7 +289,7 @@ export class KubernetesRunner implements Runner {
 
 const NEWLINE = 0x0a;
 
-/** What is seen never goes back: stage-out may have ended while the container of its script still does. */
+/** Phases never go back: stage-out may have ended while the container of the script is still ending. */
 const ORDER: readonly Observation['phase'][] = ['preparing', 'running', 'uploading', 'ended'];
 
 const phaseRank = (seen: Observation | undefined) => (seen ? ORDER.indexOf(seen.phase) : -1);
@@ -310,14 +310,14 @@ function foreign({ metadata: { name, namespace } }: Stored<SecretObject>): Store
 
 const POD_METRICS: KubeKind = { apiVersion: 'metrics.k8s.io/v1beta1', kind: 'PodMetrics', plural: 'pods' };
 
-/** How old what is said may be. The metrics server itself asks the nodes every 15 s. */
+/** Maximum age of the usage. The metrics server itself asks the nodes every 15 s. */
 const FRESH_MS = 15_000;
 
 interface PodMetrics extends KubeObject {
   readonly containers?: readonly { readonly usage?: { readonly cpu?: string; readonly memory?: string } }[];
 }
 
-/** What the pods of all attempts use, as far as the cluster has a metrics server; otherwise nothing is known. */
+/** The usage of the pods of all attempts, from the metrics server. Zero if the cluster has none. */
 class PodUsage {
   readonly #api: Api;
   #last: Usage = { cpu: 0, memory: 0 };
@@ -327,7 +327,7 @@ class PodUsage {
     this.#api = api;
   }
 
-  /** As it was known last. It is asked for again in the background, for whoever asks next. */
+  /** The last known usage. It is refreshed in the background for the next call. */
   get(): Usage {
     if (performance.now() - this.#askedAt > FRESH_MS) {
       this.#askedAt = performance.now();

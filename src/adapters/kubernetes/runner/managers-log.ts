@@ -13,31 +13,31 @@ interface Pod extends KubeObject {
 }
 
 export interface LogLineQuery {
-  /** Only lines that begin with this. */
+  /** Only lines with this beginning. */
   readonly beginning: string;
-  /** Of the run of each manager before this one, if its pod had one. */
+  /** The log of the previous container of each manager, if there is one. */
   readonly previous: boolean;
-  /** The last ones of each manager. */
+  /** The number of last lines of each manager. */
   readonly most: number;
 }
 
 export interface ManagersLogOptions {
-  /** Of the Deployment that managers run as: `OSCAR_NAMESPACE`, `OSCAR_NAME`. */
+  /** The Deployment of the managers: `OSCAR_NAMESPACE`, `OSCAR_NAME`. */
   readonly namespace: string;
   readonly name: string;
-  /** Told which logs could not be read. */
+  /** Called for logs that could not be read. */
   readonly report: (problem: unknown) => void;
 }
 
 /**
- * How long the logs may take. A kubelet keeps 10 MiB of each, which takes well under a second; one that is gone is not
- * waited for until the caller has left.
+ * How long reading a log may take. A kubelet keeps 10 MiB of each, which takes well under a second. A longer time makes the
+ * caller wait for a kubelet that is gone; a shorter one drops logs of a slow one.
  */
 const PATIENCE_MS = 15_000;
 
 /**
- * What the managers of this cluster have printed, as the kubelets have it: the one place where all of them write that is
- * there without being set up. Nothing where they do not run as a Deployment.
+ * The logs of the managers of this cluster, from the kubelets: the only common log that needs no setup. Empty if the
+ * managers do not run as a Deployment.
  */
 export class ManagersLog {
   readonly #api: Api;
@@ -48,7 +48,7 @@ export class ManagersLog {
     this.#options = options;
   }
 
-  /** In the order of each manager, one after the other. A log that cannot be read is left out, and reported. */
+  /** The lines of all managers, one manager after the other. A log that cannot be read is omitted and reported. */
   async lines(wanted: LogLineQuery): Promise<string[]> {
     const pods = await this.#pods();
     return (await Promise.all(pods.map((pod) => this.#linesOf(pod, wanted)))).flat();
@@ -70,7 +70,7 @@ export class ManagersLog {
   async #linesOf({ metadata: { name }, spec }: Pod, { beginning, previous, most }: LogLineQuery): Promise<string[]> {
     const { namespace, name: manager, report } = this.#options;
     const containers = (spec?.containers ?? []).map((each) => each.name);
-    // Others may have been put beside it, in front of it too.
+    // Sidecars may have been injected, even before the manager's container.
     const container = containers.includes(manager) ? manager : containers[0];
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const lines: string[] = [];
@@ -87,7 +87,7 @@ export class ManagersLog {
         if (lines.length > 2 * most) lines.splice(0, lines.length - most);
       }
     } catch (error) {
-      // Just gone; or it has not begun, or had no run before this one.
+      // The pod is gone, or the container has not started or has no previous run.
       const nothing = error instanceof ApiError && (error.status === 404 || error.status === 400);
       const late = signal.aborted ? new ConnectionError(true, `its kubelet took over ${PATIENCE_MS} ms`) : error;
       if (!nothing) report(toStoreError(late, `read the log of the manager ${name}`));

@@ -1,23 +1,23 @@
 import type { KubeObject, Metadata } from '../client/kinds.ts';
 import type { PodFacts, PodOutcome, RequestedStop } from './outcome.ts';
 
-/** What the Secret of an attempt says of it, in annotations: the Secret is its record, and outlives its pod. */
+/** The record of an attempt, in annotations of its Secret, which outlives the pod. */
 export interface AttemptNotes extends PodFacts {
   readonly end?: PodOutcome;
-  /** The pod that waits for it; absent: one of its own name is made for it. */
+  /** The warm pod that was chosen; if absent, a pod with the name of the attempt is created. */
   readonly pod?: string;
 }
 
-/** What is known from the beginning, in JSON. */
+/** Facts known from the beginning, as JSON. */
 const FACTS = 'oscar.grycap/attempt-facts';
-/** When its script was first seen to run: from then on it is never started again. */
+/** When the script was first seen running: from then on it is never started again. */
 const BEGAN = 'oscar.grycap/attempt-began';
-/** That it is to end, and why, in JSON. */
+/** A requested stop and its reason, as JSON. */
 const WANTED = 'oscar.grycap/attempt-wanted';
-/** How it ended, in JSON. Whoever finds it knows that nothing is left to be done but to tidy up. */
+/** The outcome, as JSON. Once it is set, only cleaning up is left. */
 const END = 'oscar.grycap/attempt-end';
 
-/** The pod that was chosen for it. Said when the record is made or never; taken back when that pod cannot be had. */
+/** The chosen warm pod. It is set when the record is created or never, and cleared when the pod cannot be claimed. */
 const CHOSEN = 'oscar.grycap/attempt-pod';
 
 export function readNotes({ metadata }: KubeObject): AttemptNotes {
@@ -41,17 +41,17 @@ export const endNote = (end: PodOutcome) => ({ [END]: JSON.stringify(end) });
 
 export const podNote = (pod: string) => ({ [CHOSEN]: pod });
 
-/** The same object, for which another pod is to be made. */
+/** Clears the chosen warm pod, so that a new pod is created. */
 export function withoutPod<T extends KubeObject>(object: T): T {
   return withAnnotations(object, { [CHOSEN]: '' });
 }
 
-/** The same object with these notes beside what is written on it. */
+/** Adds annotations to an object. */
 export function withAnnotations<T extends KubeObject>(object: T, notes: NonNullable<Metadata['annotations']>): T {
   return { ...object, metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, ...notes } } };
 }
 
-/** Undefined for what cannot be read: somebody else has written it. */
+/** Undefined for invalid JSON, which only another writer can have written. */
 function parseJson(json: string | undefined): unknown {
   if (json === undefined) return undefined;
   try {

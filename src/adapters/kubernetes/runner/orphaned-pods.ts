@@ -8,7 +8,7 @@ import { ATTEMPT, claimedAt, HOLD, POD, type Pod } from './pod.ts';
 import type { PodCache } from './pod-cache.ts';
 import { hasEnded } from './progress.ts';
 
-/** After which somebody else than who drives an attempt tidies up. */
+/** How long another manager waits before it cleans up for the driver of an attempt. A shorter time duplicates work of a slow driver. */
 const ORPHAN_MS = 5_000;
 
 export interface OrphanedPodsDeps {
@@ -18,8 +18,8 @@ export interface OrphanedPodsDeps {
 }
 
 /**
- * Lets pods go that nobody else will: who drove the attempt died over tidying up, or was too late with its pod, or its
- * record went with its job.
+ * Releases pods that no manager drives: the driver died while cleaning up, created its pod too late, or the record was
+ * removed with its job.
  */
 export class OrphanedPods {
   readonly #deps: OrphanedPodsDeps;
@@ -35,7 +35,7 @@ export class OrphanedPods {
     this.#signal = signal;
   }
 
-  /** Something has changed in this attempt. */
+  /** Called when the record or the pod of an attempt has changed. */
   check(name: string): void {
     if (this.#seen.has(name) || !this.#isOrphan(name)) return;
     this.#seen.add(name);
@@ -65,7 +65,7 @@ export class OrphanedPods {
   }
 }
 
-/** The pod may go, now that its end is written down or nobody wants to know it. */
+/** Removes the finalizer, once the outcome is recorded or nobody needs it. */
 export async function releasePod(pod: Stored<Pod>, api: Api): Promise<void> {
   await updateObject<Pod>(api, POD, pod, ({ metadata, ...rest }) => {
     const { finalizers = [] } = metadata;
@@ -74,7 +74,7 @@ export async function releasePod(pod: Stored<Pod>, api: Api): Promise<void> {
   });
 }
 
-/** Removes the pod of an attempt: it has its name, or has waited for it. */
+/** Removes the pod of an attempt, which has the name of the attempt or is a claimed warm pod. */
 export async function removeAttemptPods(secret: Stored<SecretObject>, api: Api): Promise<void> {
   const { name, namespace = '' } = secret.metadata;
   const { pod: chosen } = readNotes(secret);

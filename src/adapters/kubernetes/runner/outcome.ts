@@ -16,7 +16,7 @@ import {
   type Terminated,
 } from './pod.ts';
 
-/** Why somebody made an attempt end, or wants it to. */
+/** A requested end of an attempt, and its reason. */
 export interface RequestedStop {
   readonly outcome: 'failed' | 'stopped';
   readonly reason: EndReason;
@@ -24,26 +24,26 @@ export interface RequestedStop {
   readonly at: number;
 }
 
-/** What is known of an attempt beside its pod. */
+/** What is known of an attempt in addition to its pod. */
 export interface PodFacts {
   /** Milliseconds. */
   readonly timeout: number;
-  /** Bytes that it may use. */
+  /** Memory limit in bytes. */
   readonly memory: number;
   readonly wanted?: RequestedStop;
-  /** When its script was seen to have begun. */
+  /** When its script was first seen running. */
   readonly began?: number;
 }
 
-/** How an attempt ended, as it is written down. */
+/** How an attempt ended, as it is recorded. */
 export type PodOutcome = PodResult;
 
 type OutcomeParts = Pick<PodOutcome, 'outcome' | 'reason' | 'message'> &
   Partial<Pick<PodOutcome, 'exitCode' | 'finishedAt' | 'manifest' | 'answered' | 'notices'>>;
 
 /**
- * How an attempt ended whose pod is over. What was delivered is delivered, whatever happened afterwards; then counts what
- * the kubelet says of the pod, then what stage-out says, then what somebody wanted, then how the containers ended.
+ * The outcome of an attempt whose pod has ended. Delivered results count, whatever happened afterwards. Then, in this order:
+ * the kubelet's reason for the pod, the report of stage-out, a requested stop, and how the containers ended.
  */
 export function podOutcome(pod: Pod, facts: PodFacts, now: number): PodOutcome {
   const verdict =
@@ -58,7 +58,7 @@ export function podOutcome(pod: Pod, facts: PodFacts, now: number): PodOutcome {
   return completeOutcome(verdict, pod, facts, now);
 }
 
-/** How one ended that has no pod, or none any more. */
+/** The outcome of an attempt whose pod is gone. */
 export function outcomeWithoutPod(facts: PodFacts, now: number): PodOutcome {
   const { wanted, began } = facts;
   const gone = 'its pod is gone, and nobody knows how it ended: somebody deleted it, or its namespace';
@@ -66,7 +66,7 @@ export function outcomeWithoutPod(facts: PodFacts, now: number): PodOutcome {
   return { phase: 'ended', ...verdict, ...(began !== undefined && { startedAt: began }), finishedAt: now };
 }
 
-/** How one ended whose pod was never made. */
+/** The outcome of an attempt whose pod was never created. */
 export function outcomeOfUnstarted(reason: EndReason, message: string, now: number): PodOutcome {
   return { phase: 'ended', ...failed(reason, message), finishedAt: now };
 }
@@ -89,7 +89,7 @@ function delivered(pod: Pod, { wanted }: PodFacts): OutcomeParts | undefined {
   const result = stageOutResult(pod);
   if (result?.outcome !== 'succeeded') return undefined;
   const script = terminatedScript(pod);
-  // The script can make stage-out believe that it has ended; the kubelet it cannot.
+  // The script can fake its end for stage-out, but not for the kubelet.
   const killed =
     wanted !== undefined || pod.metadata.deletionTimestamp !== undefined || pod.status?.reason !== undefined;
   if (script?.exitCode !== 0 && !killed) return undefined;
@@ -106,7 +106,7 @@ function delivered(pod: Pod, { wanted }: PodFacts): OutcomeParts | undefined {
   };
 }
 
-/** Of messages of the kubelet: the pod's own limits, not those of its node. */
+/** Messages of the kubelet about limits of the pod itself, not of its node. */
 const OVER_ITS_DISK = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/;
 
 function evicted({ status, spec }: Pod): OutcomeParts | undefined {
@@ -134,13 +134,13 @@ function notDelivered(pod: Pod): OutcomeParts | undefined {
   return { ...failed('OutputFailed', message), exitCode: 0, finishedAt, ...(notices && { notices }) };
 }
 
-/** Somebody made it end, or its time did. */
+/** A requested stop, or the deadline of the pod. */
 function ended(pod: Pod, { wanted, timeout, memory }: PodFacts): OutcomeParts | undefined {
   const script = terminatedScript(pod);
   if (wanted) {
-    // Where the kernel ends one process of a script and not all, the rest may go on until its time is over.
+    // If the kernel kills one process of a script for its memory, the others may run until the timeout.
     if (wanted.reason === 'Timeout' && isOutOfMemory(script)) return outOfMemory(memory);
-    // One that was made to go has no exit code of its own.
+    // A killed script has no exit code of its own.
     const own = script && script.exitCode !== KILLED && scriptStart(pod) !== undefined;
     return { ...fromRequestedStop(wanted), ...(own && { exitCode: script.exitCode }) };
   }
@@ -153,7 +153,7 @@ const KILLED = 137;
 
 const fromRequestedStop = ({ outcome, reason, message }: RequestedStop): OutcomeParts => ({ outcome, reason, message });
 
-/** Deleted by somebody else. What the script had done by itself before that counts. */
+/** The pod was deleted from outside. A script that had ended before keeps its own outcome. */
 function deleted(pod: Pod): OutcomeParts | undefined {
   const asked = deletionRequestedAt(pod);
   if (asked === undefined) return undefined;
@@ -194,17 +194,17 @@ function inputFailed(pod: Pod): OutcomeParts | undefined {
   return failed('InputFailed', `the input could not be fetched: stage-in ${howEnded(stageIn)}`);
 }
 
-/** In a pod that has waited, stage-out does what stage-in does elsewhere. */
+/** In a claimed warm pod, stage-out also does the work of stage-in. */
 function notPrepared(pod: Pod): OutcomeParts | undefined {
   const result = stageOutResult(pod);
   if (result?.reason !== 'InputFailed' && result?.reason !== 'StartFailed') return undefined;
   return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
 }
 
-/** The kubelet's word for a container that it does not find any more, and that of containerd after a restart of the node. */
+/** Reasons for a container that is lost: of the kubelet, and of containerd after a restart of the node. */
 const LOST_REASONS = new Set(['ContainerStatusUnknown', 'Unknown']);
 
-/** The kubelet's words for a container that never ran. */
+/** The kubelet's reasons for a container that never ran. */
 const NOT_STARTED = new Set(['StartError', 'ContainerCannotRun', 'CreateContainerError', 'RunContainerError']);
 
 function scriptEnded(pod: Pod, { memory }: PodFacts): OutcomeParts | undefined {
@@ -228,7 +228,7 @@ function scriptEnded(pod: Pod, { memory }: PodFacts): OutcomeParts | undefined {
   return { ...failed('OutputFailed', `nobody knows what was delivered: ${why}`), exitCode };
 }
 
-/** The kubelet may not have taken the pod at all. */
+/** The kubelet may have rejected the pod. */
 function neverStarted(pod: Pod): OutcomeParts {
   const { reason, message } = pod.status ?? {};
   const why = [reason, message].filter((each) => each !== undefined && each !== '').join(': ');
@@ -248,7 +248,7 @@ function howEnded({ exitCode, reason }: Terminated): string {
   return `ended with exit code ${exitCode}${reason === undefined ? '' : ` (${reason})`}`;
 }
 
-/** A shell tells the signal that ended a program as 128 and its number. */
+/** A shell reports a signal as 128 plus its number. */
 function signalName(exitCode: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   return name ? ` (${name})` : '';

@@ -4,7 +4,7 @@ import { findRejection } from '../client/api-error.ts';
 
 const RETRY_MS = 1_000;
 
-/** Nobody reads it; without one, an error with its stack is made for each start. */
+/** Nobody reads this reason. Without one, an error with a stack is created for each start. */
 const OFF = 'it is called off';
 
 interface PendingStart {
@@ -12,7 +12,7 @@ interface PendingStart {
   readonly off: AbortController;
 }
 
-/** The starts of attempts that are under way: whoever asks for one of them again gets the same. */
+/** Starts of attempts in progress. A second start of the same attempt joins the first. */
 export class PendingStarts {
   readonly #signal: AbortSignal;
   readonly #report: (problem: unknown) => void;
@@ -23,7 +23,7 @@ export class PendingStarts {
     this.#report = report;
   }
 
-  /** `begin` is given what says that it is called off. */
+  /** `begin` gets a signal that aborts when the start is cancelled. */
   async once(name: string, begin: (off: AbortSignal) => Promise<void>): Promise<void> {
     const starting = this.#underWay.get(name) ?? this.#begin(begin);
     this.#underWay.set(name, starting);
@@ -39,20 +39,20 @@ export class PendingStarts {
     return { over: begin(off.signal), off };
   }
 
-  /** What is being tried may still succeed; it is not tried again. */
+  /** The current try may still succeed; it is not retried. */
   cancel(name: string): void {
     this.#underWay.get(name)?.off.abort(OFF);
   }
 
-  /** The same for all of them; who asks from now on begins anew. */
+  /** Cancels all starts; later calls begin new ones. */
   cancelAll(): void {
     for (const { off } of this.#underWay.values()) off.abort(OFF);
     this.#underWay.clear();
   }
 
   /**
-   * Again and again while the API is away, or a quota is used up: the job was given its place already, and there is no harm
-   * in waiting. Not what the API server refuses as it is, nor what is called off.
+   * Retries while the API is unavailable or a quota is exhausted: the job already has its capacity, so waiting does no harm.
+   * Final rejections and cancelled starts are not retried.
    */
   async retryWhileUnavailable<T>(work: () => Promise<T>, off?: AbortSignal): Promise<T> {
     const signal = off ? AbortSignal.any([this.#signal, off]) : this.#signal;

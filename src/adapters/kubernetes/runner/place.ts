@@ -6,32 +6,32 @@ import { jobObjectName } from '../objects/labels.ts';
 import { RECORD } from '../stores/job-object.ts';
 import { buildLaunchScript } from './environment.ts';
 
-/** Where the objects of an attempt are, and to what they belong. */
+/** The namespace of the objects of an attempt, and their owner. */
 export interface AttemptPlace {
   readonly namespace: string;
-  /** The record of its job. Without one, nobody but us removes what it leaves. */
+  /** The Job of its job, which owns the objects. Without one, only the manager removes them. */
   readonly record?: Stored<KubeJob>;
 }
 
-/** Bytes that Kubernetes takes in one Secret. */
+/** Kubernetes' limit for one Secret. */
 export const SECRET_BYTES = 2 ** 20;
 
-/** What is left of it for the input, the script and the environment: orders and keys have a few KiB. */
-const ROOM = SECRET_BYTES - 128 * 1024;
+/** The share for input, script and environment: orders and keys have a few KiB. */
+const CONTENT_BYTES = SECRET_BYTES - 128 * 1024;
 
-/** A larger input is better off on the blobs, even if there is room. */
+/** Larger inputs are always stored as blobs, to keep Secrets small. */
 const LARGEST_INPUT = 512 * 1024;
 
-/** Does its input lie on the blobs? The same for all pods, whether they have waited or not. */
+/** Whether the input is stored as a blob. The answer is the same for new and for warm pods. */
 export function isInputInBlobStore(attempt: Attempt): boolean {
   const { input, script } = attempt;
   if (input.kind !== 'bytes' || input.bytes.length === 0) return false;
   if (input.bytes.length > LARGEST_INPUT) return true;
-  // Where it needs most: a pod that has waited is given all of the environment.
-  return input.bytes.length + Buffer.byteLength(script) + Buffer.byteLength(buildLaunchScript(attempt)) > ROOM;
+  // Count as for a warm pod, whose Secret contains the complete environment.
+  return input.bytes.length + Buffer.byteLength(script) + Buffer.byteLength(buildLaunchScript(attempt)) > CONTENT_BYTES;
 }
 
-/** Where its large things lie there. */
+/** The key of a blob of an attempt. */
 export const blobKey = (namespace: string, name: string, what = '') => `attempts/${namespace}/${name}/${what}`;
 
 export type ControllerReference = OwnerReference & { readonly controller: boolean };
@@ -40,7 +40,7 @@ export function ownerReferences({ record }: AttemptPlace): readonly ControllerRe
   if (!record) return [];
   const { apiVersion, kind } = JOB;
   const { name, uid } = record.metadata;
-  // Where Kubernetes does not know that the Job is ours, it would count a pod of it as its own, and end it.
+  // Without `managedBy`, the Job controller of Kubernetes would adopt a controlled pod and end it.
   return [{ apiVersion, kind, name, uid, controller: isOurs(record) }];
 }
 
@@ -53,7 +53,7 @@ export function recordLabels({ record }: AttemptPlace): Record<string, string> {
   const of = (prefix: string) => ({ [`${prefix}job-name`]: name, [`${prefix}controller-uid`]: uid });
   const labels = Object.entries(record.spec.template.metadata?.labels ?? {});
   return {
-    // Kueue counts the Job. With its labels on them it would count the pods too.
+    // Kueue counts the Job. With its labels it would count the pods too.
     ...Object.fromEntries(labels.filter(([key]) => !key.startsWith(KUEUE))),
     ...(isOurs(record) && { ...of(''), ...of('batch.kubernetes.io/') }),
   };

@@ -9,20 +9,25 @@ const begun = (
   ({ attempt: ATTEMPT, fresh: true, keys: { needed: true, neededAtStart: false, ...keys } }) as unknown as AttemptStart;
 
 const cases = [
-  { name: 'keys that are there are not awaited', keys: { given: 'keys' }, awaits: false, needs: false },
-  { name: 'where none are needed, none are awaited', keys: { needed: false }, awaits: false, needs: false },
-  { name: 'keys for the output are awaited where a script may be over at once', keys: {}, awaits: true, needs: false },
-  { name: 'but not where they cannot be had', keys: { problem: 'away' }, awaits: false, needs: false },
-  { name: 'nothing begins without keys for the input', keys: { neededAtStart: true }, awaits: true, needs: true },
+  { name: 'existing keys are not awaited', keys: { given: 'keys' }, awaits: false, needs: false },
+  { name: 'an attempt without keys awaits none', keys: { needed: false }, awaits: false, needs: false },
+  { name: 'keys for the output are awaited', keys: {}, awaits: true, needs: false },
+  { name: 'keys that cannot be issued are not awaited', keys: { problem: 'away' }, awaits: false, needs: false },
   {
-    name: 'and if they cannot be had, that is the problem',
+    name: 'an attempt does not begin without keys for its input',
+    keys: { neededAtStart: true },
+    awaits: true,
+    needs: true,
+  },
+  {
+    name: 'rejected keys for the input are a problem',
     keys: { neededAtStart: true, problem: 'no such user', refusal: 'no such user' },
     awaits: true,
     needs: true,
     problem: 'no such user',
   },
   {
-    name: 'if they only cannot be had yet, it is none',
+    name: 'an unavailable store is not a problem',
     keys: { neededAtStart: true, problem: 'away' },
     awaits: true,
     needs: true,
@@ -30,14 +35,14 @@ const cases = [
 ];
 
 for (const { name, keys, awaits, needs, problem } of cases) {
-  test(name, () => {
+  test(`attempt start: ${name}`, () => {
     const it = begun(keys);
     assert.deepEqual([awaitsKeys(it), needsKeys(it), startProblem(it)], [awaits, needs, problem]);
   });
 }
 
-test('a name that leads elsewhere is a problem', () => {
+test('attempt start: an input name that leaves its directory is a problem', () => {
   const it = begun({ given: 'keys' });
   const input = { kind: 'bytes', name: '../x', bytes: Buffer.from('') } as const;
-  assert.match(startProblem({ ...it, attempt: { ...ATTEMPT, input } }) ?? '', /is no name of a file/);
+  assert.match(startProblem({ ...it, attempt: { ...ATTEMPT, input } }) ?? '', /is not a valid file name/);
 });

@@ -30,49 +30,49 @@ export interface PodAttemptRunDeps {
   readonly blobs: BlobStore;
   readonly settings: PodSettings;
   readonly stagingOptions: StagingOptions;
-  /** How long an image that cannot be had is tried again. */
+  /** How long a failing image pull is retried. */
   readonly imagePatienceMs: number;
-  /** How long a node may say nothing about a pod that should be gone. */
+  /** How long a node may be silent about a deleted pod before the pod counts as lost. */
   readonly lostMs: number;
   readonly report: (problem: unknown) => void;
 }
 
-/** After something did not work. */
+/** The wait after a failed step. */
 const RETRY_MS = 1_000;
 
-/** Looked at that often even if nothing seems to happen. */
+/** The longest time between two steps, even without any change. */
 const LOOK_MS = 60_000;
 
-/** For so long a node may tell that a script which is to go has just begun. */
+/** How long to wait for a node to report that a script has just begun, before a pod that is to stop is deleted. */
 const BEGIN_MS = 3_000;
 
-/** When a pod that was given its orders shows nothing for so long, the kubelet is told again: it may have looked too early. */
+/** After this time without a reaction of a claimed pod, the kubelet is notified again: it may have read the Secret too early. */
 const REMIND_MS = 3_000;
 
 /**
- * One attempt from its record to its end. It looks at what is there and does what is to be done next, again and again, so
- * that it may begin anywhere: whatever a manager that died has done is found and gone on with. Every step is a
- * compare-and-swap on the record or the pod, so that two of them, in two managers, do no harm.
+ * Drives one attempt from its record to its end. It is a reconcile loop: each step reads the current state and does what is
+ * due next, so it can continue where a dead manager stopped. Every step is a compare-and-swap on the record or the pod, so
+ * two managers that drive the same attempt do no harm.
  *
- * A script is started once: its pod is made under one name, stays until its end is written down (`HOLD`), and needs what is
- * in the Secret, which is emptied with the end. One that was seen to run is never started again.
+ * A script is started once: its pod has one name, stays until its outcome is recorded (`HOLD`), and needs the data of the
+ * Secret, which is emptied with the outcome. A script that was seen running is never started again.
  */
 export class PodAttemptRun {
   readonly over: Promise<void>;
-  /** What it does as long as there is no pod. */
+  /** What it does while there is no pod. */
   message = 'begins';
   readonly #secret: Stored<SecretObject>;
   readonly #start: AttemptStart | undefined;
   readonly #deps: PodAttemptRunDeps;
   readonly #stop = new AbortController();
   #fresh: boolean;
-  /** Has its Secret what this course would put there? Each write of it wakes this course, which must not make the next. */
+  /** Whether the Secret has the data of this run. Each write wakes this loop, which must not cause the next write. */
   #ordered: boolean;
   #seenPod = false;
-  /** When a pod that has waited is told again that it has orders. */
+  /** When the kubelet of a claimed pod is notified again. */
   #remindAt: number | undefined;
   #hinderedSince: number | undefined;
-  /** Why its pod was last not accepted. */
+  /** Why the API server last rejected the pod. */
   #notYet: string | undefined;
 
   constructor(secret: Stored<SecretObject>, begun: AttemptStart | undefined, deps: PodAttemptRunDeps) {
@@ -84,7 +84,7 @@ export class PodAttemptRun {
     this.over = this.#follow();
   }
 
-  /** Leaves everything as it is: whoever comes after goes on from there. */
+  /** Stops driving and leaves everything as it is; the next driver continues from there. */
   detach(): void {
     this.#stop.abort();
   }
@@ -119,7 +119,7 @@ export class PodAttemptRun {
     woken.abort();
   }
 
-  /** Does what is to be done now. Resolves to the milliseconds until there may be more to do, if nothing changes before. */
+  /** Does what is due now. Resolves to the milliseconds until the next step is due if nothing changes before. */
   async #step(): Promise<number | 'over'> {
     const { podCache, lostMs } = this.#deps;
     const secret = podCache.secrets.get(this.#name);
@@ -140,11 +140,11 @@ export class PodAttemptRun {
     const claimed = claimedAt(pod) !== undefined;
     if (progress.phase === 'preparing')
       return claimed && !progress.hindrance ? this.#giveOrders(pod) : this.#hindered(progress);
-    // Of a pod that has waited it is not told when, but that it has.
+    // For a claimed warm pod, Kubernetes reports that the script has begun, but not when.
     const startedAt = notes.began ?? (claimed ? Date.now() : progress.startedAt);
     if (notes.began === undefined) await this.#note((there) => (there.began ? undefined : beganNote(startedAt)));
     if (progress.phase === 'uploading') return LOOK_MS;
-    // That it has ended by itself may not be known yet.
+    // The script may have ended without being reported yet.
     const { probeSeconds } = this.#deps.settings;
     const left = startedAt + notes.timeout + 2_000 * probeSeconds + 1_000 - Date.now();
     if (left > 0) return left;
@@ -170,8 +170,8 @@ export class PodAttemptRun {
   }
 
   /**
-   * The kubelet ends a pod whose time is over and keeps its log; the time of one that runs may be shortened. One that has
-   * printed nothing yet, or whose node does not react, is deleted: its log goes with it.
+   * Shortens the deadline of the pod: the kubelet then ends it and keeps its log. A pod that has not started its script, or
+   * whose node does not react, is deleted, and its log with it.
    */
   async #stopPod(wanted: RequestedStop, pod: Stored<Pod>): Promise<number> {
     const { api, podCache, settings, lostMs } = this.#deps;
@@ -214,7 +214,7 @@ export class PodAttemptRun {
     return this.#start ? this.#begin(this.#start) : LOOK_MS;
   }
 
-  /** A pod waits for it: it gets that one, or never will and one of its own is made. */
+  /** A warm pod was chosen: claims it, or gives it up so that a new pod is created. */
   async #withChosenPod(chosen: string, { wanted }: AttemptNotes): Promise<number> {
     const { api, podCache } = this.#deps;
     const { namespace = '' } = this.#secret.metadata;
@@ -229,7 +229,7 @@ export class PodAttemptRun {
     const written = await updateObject<SecretObject>(api, SECRET, this.#secret, (there) =>
       readNotes(there).pod === undefined ? undefined : withoutPod(there),
     );
-    // From here on there may be a pod of its own name, made by another manager. Whoever has chosen a pod gives the orders to that.
+    // From here on another manager may create a pod for this attempt, and the Secret does not have its data yet.
     this.#fresh = false;
     this.#ordered = false;
     if (written) podCache.secrets.put(written);
@@ -241,7 +241,7 @@ export class PodAttemptRun {
     const { api, podCache } = this.#deps;
     if (!this.#start) return LOOK_MS;
     const { attempt, keys } = this.#start;
-    // Its script may be over in a moment, and then what it left is delivered at once.
+    // The script may end in a moment, and then needs the keys for its output at once.
     if (awaitsKeys(this.#start)) return this.#untilKeys(RETRY_MS);
     const wait = (this.#remindAt ?? 0) - Date.now();
     if (wait > 0) return wait;
@@ -279,7 +279,7 @@ export class PodAttemptRun {
     }
     if (needsKeys(begun)) return this.#untilKeys(LOOK_MS, begun.keys.problem);
     if (!this.#ordered) {
-      // What an earlier manager put there may be of a definition that has changed since.
+      // An earlier manager may have written the data of a definition that has changed since.
       const data = secretData(attempt, keys.given ?? (await keys.firstWithin(KEYS_SOON_MS)) ?? NO_KEYS, stagingOptions);
       const refusal = await catchFinalRejection(() =>
         updateObject<SecretObject>(api, SECRET, this.#secret, (there) =>
@@ -295,14 +295,14 @@ export class PodAttemptRun {
   async #createPod(attempt: Attempt): Promise<number> {
     const { podCache } = this.#deps;
     this.message = 'its pod is being made';
-    // From here on there may be a pod, even if the answer to this is lost.
+    // From here on there may be a pod, even if the answer to the create is lost.
     this.#fresh = false;
     const made = await createPod(attempt, this.#secret, this.#deps);
     if ('never' in made)
       return this.#conclude(outcomeOfUnstarted('StartFailed', `its pod could not be made: ${made.never}`, Date.now()));
     if ('notYet' in made) {
       this.message = `its pod is not accepted yet: ${made.notYet}`;
-      // Whoever observes it is told once: this wakes us too, and the server is not to be asked in a loop.
+      // Wake the observers once. This also wakes this loop, which must not ask the server again at once.
       if (made.notYet !== this.#notYet) podCache.wake(this.#name);
       this.#notYet = made.notYet;
       return RETRY_MS;
@@ -311,7 +311,7 @@ export class PodAttemptRun {
     return 0;
   }
 
-  /** Its keys and its input go with its end: they open nothing any more, and a pod that comes too late cannot start. */
+  /** Records the outcome and removes keys and input with the same write, so that a pod that is created too late cannot start. */
   async #conclude(end: PodOutcome): Promise<number> {
     const written = await updateObject<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) =>
       readNotes(there).end ? undefined : { ...withAnnotations(there, endNote(end)), data: {} },
@@ -330,7 +330,7 @@ export class PodAttemptRun {
     return 'over';
   }
 
-  /** Somebody removed the record: then nobody asks for its end. */
+  /** The record was removed, so nobody needs the outcome. */
   async #abandon(): Promise<number | 'over'> {
     const { api, podCache } = this.#deps;
     const secret = await readObject<SecretObject>(api, SECRET, this.#secret);
@@ -359,44 +359,44 @@ export class PodAttemptRun {
   }
 }
 
-/** What somebody who starts an attempt brings along; who only ends one does not. */
+/** What a manager has that starts an attempt; a manager that only stops one does not. */
 export interface AttemptStart {
   readonly attempt: Attempt;
   readonly keys: PodKeys;
-  /** This process has made its record just now: nobody can have made its pod. */
+  /** This process has just created the record, so no pod can exist yet. */
   readonly fresh: boolean;
 }
 
-/** Why it cannot be begun. */
+/** Why the attempt cannot start. */
 export const startProblem = (begun: AttemptStart) =>
   inputNameProblem(begun.attempt) ?? (needsKeys(begun) ? begun.keys.refusal : undefined);
 
-/** It can do nothing without, and there are none yet. */
+/** Whether it cannot begin because it has no keys yet. */
 export const needsKeys = ({ keys }: AttemptStart) => keys.neededAtStart && keys.given === undefined;
 
-/** There will be some, or it will be known why not. */
+/** Whether keys will arrive, or the reason why not. */
 export const awaitsKeys = ({ keys }: AttemptStart) =>
   keys.needed && keys.given === undefined && (keys.neededAtStart || keys.problem === undefined);
 
-/** It becomes part of a path, and must not lead anywhere else. */
+/** The name of the input becomes part of a path and must not leave its directory. */
 export function inputNameProblem({ input }: Attempt): string | undefined {
   if (input.kind === 'none') return undefined;
   const { name } = input;
   const bad = name === '' || name === '.' || name === '..' || /[/\0]/.test(name) || Buffer.byteLength(name) > 255;
-  return bad ? `${JSON.stringify(name)} is no name of a file` : undefined;
+  return bad ? `${JSON.stringify(name)} is not a valid file name` : undefined;
 }
 
-/** What came of it: a pod, or why there will never be one, or why there is none yet. */
+/** The result of creating a pod: the pod, or why there will never be one, or why there is none yet. */
 type PodCreation = { readonly pod: Stored<Pod> | undefined } | { readonly never: string } | { readonly notYet: string };
 
-/** Makes the pod of an attempt, or finds the one that somebody else has made. */
+/** Creates the pod of an attempt, or finds the one that another manager has created. */
 async function createPod(
   attempt: Attempt,
   secret: Stored<SecretObject>,
   { api, settings }: { readonly api: Api; readonly settings: PodSettings },
 ): Promise<PodCreation> {
   const place = await findAttemptPlace(attempt, secret.metadata.namespace ?? '', api);
-  // A manager that was paused for long may come back to a job that was removed meanwhile.
+  // A manager that was paused for long may continue with a job that was removed meanwhile.
   if (attempt.traits && !place.record) return { never: 'its job is gone' };
   try {
     const made = await createObject(api, POD, buildPod(attempt, place, settings));

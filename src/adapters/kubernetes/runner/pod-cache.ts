@@ -5,12 +5,12 @@ import { type KubeObject, SECRET, type SecretObject, type Stored } from '../clie
 import { WatchCache } from '../client/watch-cache.ts';
 import { ATTEMPT, claimedAt, POD, type Pod, slimPod } from './pod.ts';
 
-/** The Secrets and pods of all attempts as they are by now, kept up by watches: every manager of the cluster has it. */
+/** The Secrets and pods of all attempts, updated by watches. Every manager of the cluster has this cache. */
 export class PodCache {
   readonly secrets: WatchCache<SecretObject>;
-  /** By the attempts that they are of. */
+  /** Pods of attempts, by the name of the attempt. */
   readonly pods: WatchCache<Pod>;
-  /** Those that wait for an attempt, by their names. */
+  /** Warm pods that wait for an attempt, by their names. */
   readonly waiting: WatchCache<Pod>;
   readonly #seen: PodsByAttempt;
   readonly #api: Api;
@@ -19,7 +19,7 @@ export class PodCache {
   readonly #watched: (name: string) => void;
   #opened: Promise<unknown> | undefined;
 
-  /** `watched` is told each name of an attempt of which something has changed, `warm` that a pod that waits has. */
+  /** `watched` is called with the name of an attempt that has changed, `warm` when a warm pod has changed. */
   constructor(
     api: Api,
     watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>,
@@ -28,7 +28,7 @@ export class PodCache {
   ) {
     this.#api = api;
     this.#watched = watched;
-    const tell = (name: string) => this.#tell(name);
+    const tell = (name: string) => this.#notify(name);
     this.secrets = new WatchCache(withoutValues, tell, report);
     this.#seen = new PodsByAttempt({ attempt: tell, waiting: warm }, report);
     this.pods = this.#seen.attempts;
@@ -37,7 +37,7 @@ export class PodCache {
     this.#informers = [new Informer(api, SECRET, this.secrets, options), new Informer(api, POD, this.#seen, options)];
   }
 
-  /** A pod as the server has just said that it is. */
+  /** Puts a pod from a response of the server. */
   putPod(pod: Stored<Pod>): void {
     this.#seen.put(pod);
   }
@@ -48,7 +48,7 @@ export class PodCache {
     await this.#opened;
   }
 
-  /** The record of an attempt. The server is asked once: another manager may have made it just now. */
+  /** The record of an attempt. On a miss the server is asked: another manager may have just created it. */
   async find(name: string): Promise<Stored<SecretObject> | undefined> {
     await this.open();
     const known = this.secrets.get(name);
@@ -62,7 +62,7 @@ export class PodCache {
     return this.secrets.get(name);
   }
 
-  /** Its pod as the server has it: what is told of that may be behind what was told of its end. */
+  /** Reads the pod of an attempt from the server: the watch of pods may be behind the watch of Secrets. */
   async refreshPod({ metadata: { name, namespace } }: Stored<SecretObject>): Promise<void> {
     const { items } = await this.#api
       .page<Pod>(POD, { namespace }, { labelSelector: `${ATTEMPT}=${name}`, limit: 1 })
@@ -72,14 +72,14 @@ export class PodCache {
     for (const pod of items ?? []) this.putPod(pod);
   }
 
-  /** Resolves when something changes in one attempt. Ask before you look. */
+  /** Resolves at the next change of an attempt. Call it before reading the current state. */
   nextChange(name: string): Promise<void> {
     const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
     this.#waiting.set(name, waiting);
     return waiting.promise;
   }
 
-  /** Whoever waits for a change looks again. */
+  /** Resolves `nextChange` of this attempt. */
   wake(name: string): void {
     const waiting = this.#waiting.get(name);
     this.#waiting.delete(name);
@@ -91,18 +91,18 @@ export class PodCache {
     for (const name of this.#waiting.keys()) this.wake(name);
   }
 
-  #tell(name: string): void {
+  #notify(name: string): void {
     this.wake(name);
     this.#watched(name);
   }
 }
 
-/** Keys and inputs do not lie about in the memory of every manager. */
+/** Drops the data, so that keys and inputs are not in the memory of every manager. */
 function withoutValues({ metadata }: Stored<SecretObject>): Stored<SecretObject> {
   return { metadata };
 }
 
-/** Pods by the attempts that they are of, and beside them those that wait for one, by their names. */
+/** Divides pods into those of attempts, by attempt, and warm pods that wait for one, by name. */
 export class PodsByAttempt implements InformerHandler<Pod> {
   readonly slim = slimPod;
   readonly attempts: WatchCache<Pod>;
@@ -116,7 +116,7 @@ export class PodsByAttempt implements InformerHandler<Pod> {
     this.waiting = new WatchCache(slimPod, tell.waiting, report);
   }
 
-  /** One that has got its attempt does not wait any more, whatever older news say. */
+  /** A claimed pod no longer waits, even if an older event says so. */
   put(pod: Stored<Pod>): void {
     if (attemptName(pod) === '') return this.waiting.put(pod);
     if (claimedAt(pod) !== undefined) this.waiting.drop(pod);

@@ -18,62 +18,62 @@ import { ATTEMPT, HOLD, type Pod, SCRIPT, SCRIPT_FILE, STAGE_IN, STAGE_OUT } fro
 
 export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
 
-/** Quantities as Kubernetes has them. */
+/** Quantities in the format of Kubernetes. */
 export interface Resources {
   readonly requests?: Readonly<Record<string, string>>;
   readonly limits?: Readonly<Record<string, string>>;
 }
 
 export interface PodSettings {
-  /** Of the manager, with `stage-in` and `stage-out` in it. */
+  /** Image of the manager, which contains `stage-in` and `stage-out`. */
   readonly image: string;
   readonly pullPolicy: PullPolicy;
-  /** Names of Secrets with which it is pulled, in each namespace where there are pods. */
+  /** Names of the Secrets with which it is pulled, in each namespace with pods. */
   readonly pullSecrets?: readonly string[];
-  /** Of the images of services. */
+  /** Pull policy of the images of services. */
   readonly scriptPullPolicy: PullPolicy;
-  /** Certificates that our programs are to trust besides those that they know, as PEM. */
+  /** Additional certificates that the staging programs trust, as PEM. */
   readonly authorities?: string;
-  /** Of stage-in and stage-out, each. */
+  /** Resources of stage-in and of stage-out. */
   readonly resources: Resources;
-  /** Who our programs are in a pod: the user of the manager's image. */
+  /** User id of the staging programs: the user of the manager's image. */
   readonly user: number;
-  /** Refuse images whose user is root. */
+  /** Reject images whose user is root. */
   readonly nonRoot: boolean;
-  /** Bytes that input, output and what our programs keep may have together. */
+  /** Limit in bytes for input, output and the files of the staging programs together. */
   readonly diskBytes: number;
   readonly graceSeconds: number;
-  /** Where stage-out tells the kubelet that the script has ended, and how often it is asked. */
+  /** Port on which stage-out reports the end of the script to the kubelet's probe, and the period of that probe. */
   readonly port: number;
   readonly probeSeconds: number;
-  /** How long a pod stays on a node that does not answer. */
+  /** How long a pod stays bound to a node that does not answer. */
   readonly nodeLossSeconds: number;
   /**
-   * What a pod has beyond the time of its script, for its image, its input and its output. Then the kubelet ends it, even if
-   * no manager is there. Shorter: a slow upload is cut. Longer: a script that evades its timeout runs on.
+   * Time of a pod in addition to the timeout of its script, for image, input and output. Then the kubelet ends it, even if
+   * no manager runs. A shorter time cuts off slow uploads; with a longer one a script that evades its timeout runs longer.
    */
   readonly extraSeconds: number;
-  /** Which nodes are for jobs, and what is put up with there. */
+  /** The nodes for jobs, and their tolerated taints. */
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly tolerations?: readonly Toleration[];
 }
 
-/** A script that has begun is not begun again elsewhere: whoever makes a cluster smaller is to wait for it. */
+/** Annotation for the cluster autoscaler: a script that has begun is never restarted, so its node must not be removed. */
 const KEEP = 'cluster-autoscaler.kubernetes.io/safe-to-evict';
 
-/** Each a second: a node that is busy may take long to start a program. */
-const STARTUP_LOOKS = 120;
+/** Startup probes, one per second: a busy node may need long to start a program. */
+const STARTUP_PROBES = 120;
 
 const SHARED = 'shared';
 const CONFIG = 'config';
 
-/** The most that Kubernetes takes. */
+/** Kubernetes' limit for deadlines. */
 const MOST_SECONDS = 2 ** 31 - 1;
 
-/** As much as a Secret has room for, twice: what is new there is whole before it takes the place of what was. */
+/** Twice the limit of a Secret: new content is complete before it replaces the old one. */
 const MOST_GIVEN = '2Mi';
 
-/** What images commonly need of root. Left out: raw sockets, device nodes, low ports, chroot, file capabilities, audit. */
+/** Capabilities that images commonly need. Left out: raw sockets, device nodes, low ports, chroot, file capabilities, audit. */
 const CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'SETGID', 'SETUID'];
 
 const OURS = {
@@ -83,7 +83,7 @@ const OURS = {
   capabilities: { drop: ['ALL'] },
 } as const;
 
-/** The pod of an attempt: the input is put in place, the script runs, its output is brought away. */
+/** The pod of an attempt: stage-in fetches the input, the script runs, stage-out delivers the output. */
 export function buildPod(attempt: Attempt, place: AttemptPlace, settings: PodSettings): Pod {
   const { name } = attempt;
   const input = attempt.input.kind === 'bytes' && !isInputInBlobStore(attempt) ? [ORDER_FILES.input] : [];
@@ -104,7 +104,7 @@ export function buildPod(attempt: Attempt, place: AttemptPlace, settings: PodSet
   };
 }
 
-/** What is written on the pod of an attempt. */
+/** The metadata of the pod of an attempt. */
 export function podMetadata({ name, traits }: Attempt, place: AttemptPlace): Pod['metadata'] {
   return {
     name,
@@ -120,10 +120,10 @@ export function podMetadata({ name, traits }: Attempt, place: AttemptPlace): Pod
   };
 }
 
-/** What a pod can be made from before there is an attempt for it. */
+/** What determines a pod before there is an attempt for it. */
 export type PodBasis = Pick<Attempt, 'image' | 'demand'> & { readonly traits?: Omit<PodTraits, 'job'> };
 
-/** A pod that waits for an attempt: everything is there but what is to be done. It may go at any time. */
+/** A warm pod that waits for an attempt: it has everything except the orders, and may be removed at any time. */
 export function buildWarmPod(
   basis: PodBasis,
   place: Omit<AttemptPlace, 'record'> & { name: string },
@@ -151,7 +151,7 @@ export function buildWarmPod(
   };
 }
 
-/** Kubernetes has them for a whole pod: those of the service first, then those for the programs beside its script. */
+/** Pull secrets are per pod: those of the service first, then those of the manager's image. */
 export function imagePullSecrets(ofService: readonly string[], { pullSecrets = [] }: Pick<PodSettings, 'pullSecrets'>) {
   const names = [...new Set([...ofService, ...pullSecrets])];
   return names.length > 0 ? { imagePullSecrets: names.map((name) => ({ name })) } : {};
@@ -165,7 +165,7 @@ function commonSpec({ traits }: PodBasis, settings: PodSettings) {
     enableServiceLinks: false,
     terminationGracePeriodSeconds: graceSeconds,
     ...imagePullSecrets(traits?.imagePullSecrets ?? [], settings),
-    // Our programs and the script are different users, and share what they write by this group.
+    // The staging programs and the script run as different users and share files through this group.
     securityContext: { fsGroup: user, seccompProfile: { type: 'RuntimeDefault' } },
     ...(settings.nodeSelector && { nodeSelector: settings.nodeSelector }),
     tolerations: [
@@ -182,12 +182,12 @@ function commonSpec({ traits }: PodBasis, settings: PodSettings) {
 
 const sharedVolume = ({ diskBytes }: PodSettings) => ({ name: SHARED, emptyDir: { sizeLimit: String(diskBytes) } });
 
-/** Seconds that the pod of an attempt has. */
+/** The deadline of the pod of an attempt, in seconds. */
 export function podDeadlineSeconds({ timeout, patience = 0 }: Attempt, { extraSeconds }: PodSettings): number {
   return Math.min(Math.ceil((timeout + patience) / 1_000) + extraSeconds, MOST_SECONDS);
 }
 
-/** Of the Secret of the attempt only what that container may see. */
+/** A volume with only those keys of the attempt's Secret that the container may see. */
 function secretVolume(volume: string, secretName: string, keys: readonly string[], mode: number) {
   return { name: volume, secret: { secretName, items: keys.map((key) => ({ key, path: key, mode })) } };
 }
@@ -209,32 +209,32 @@ function program(name: string, settings: PodSettings) {
   };
 }
 
-/** Not secret, and the same in each pod: no need for a Secret, which a pod that waits has too late. */
+/** Certificates are not secret, so they are in the pod spec: a warm pod gets its Secret too late. */
 export const authoritiesEnv = ({ authorities }: Pick<PodSettings, 'authorities'>) =>
   authorities === undefined ? {} : { env: [{ name: AUTHORITIES, value: escapeDollars(authorities) }] };
 
 const stageIn = (settings: PodSettings) => program(STAGE_IN, settings);
 
-/** Begins before the script and ends after it. */
+/** A sidecar: it starts before the script and ends after it. */
 function stageOut(settings: PodSettings) {
   const { port, probeSeconds } = settings;
   const readinessProbe = { httpGet: { path: '/', port }, periodSeconds: probeSeconds, failureThreshold: 1 };
   return { ...program(STAGE_OUT, settings), restartPolicy: 'Always', readinessProbe };
 }
 
-/** The only program of ours in a pod that waits. The container of the script begins when it is up. */
+/** The only staging program in a warm pod. The container of the script starts when it is up. */
 function stageWait(settings: PodSettings) {
   const { port } = settings;
   const container = stageOut(settings);
   return {
     ...container,
     args: ['stage-wait', String(port)],
-    startupProbe: { httpGet: { path: WARM_PATHS.up, port }, periodSeconds: 1, failureThreshold: STARTUP_LOOKS },
+    startupProbe: { httpGet: { path: WARM_PATHS.up, port }, periodSeconds: 1, failureThreshold: STARTUP_PROBES },
     volumeMounts: [...container.volumeMounts, { name: CONFIG, mountPath: WARM_LAYOUT.given }],
   };
 }
 
-/** Ready since its script has begun: what is beside it tells. */
+/** The script's container in a warm pod. It is ready when its script has begun, which the sidecar reports. */
 function waitingContainer(basis: PodBasis, settings: PodSettings) {
   const { port, probeSeconds } = settings;
   return {
@@ -269,13 +269,13 @@ function scriptContainer(
   };
 }
 
-/** A pod gets what its service says, no more and no less (docs/fdl.md#amounts). */
+/** Requests and limits are both what the service says (docs/fdl.md#amounts). */
 function scriptResources({ demand, traits }: PodBasis): Resources {
-  const room = { cpu: `${Math.ceil(demand.cpu)}m`, memory: String(Math.ceil(demand.memory)) };
+  const amounts = { cpu: `${Math.ceil(demand.cpu)}m`, memory: String(Math.ceil(demand.memory)) };
   const devices = {
     ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),
     ...(traits?.sgx && { 'sgx.intel.com/enclave': '1' }),
   };
   const disk = traits?.localDisk ? { 'ephemeral-storage': String(Math.ceil(traits.localDisk)) } : {};
-  return { limits: { ...room, ...devices }, requests: { ...room, ...devices, ...disk } };
+  return { limits: { ...amounts, ...devices }, requests: { ...amounts, ...devices, ...disk } };
 }

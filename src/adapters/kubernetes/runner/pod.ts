@@ -3,30 +3,30 @@ import type { KubeKind, KubeObject, Metadata, Stored } from '../client/kinds.ts'
 
 export const POD: KubeKind = { apiVersion: 'v1', kind: 'Pod', plural: 'pods' };
 
-/** On everything that belongs to an attempt: its name. Empty on a pod that waits for one. */
+/** Label on all objects of an attempt: its name. Empty on a warm pod that waits for one. */
 export const ATTEMPT = 'oscar.grycap/attempt';
 
-/** On a pod that waits for an attempt: what it is good for. */
+/** Label on a warm pod: the key of attempts that can use it. */
 export const WARM = 'oscar.grycap/warm';
 
-/** On a pod that has waited, an annotation: since when it has its attempt, in milliseconds. */
+/** Annotation on a claimed warm pod: when it was claimed, in milliseconds. */
 export const CLAIMED = 'oscar.grycap/attempt-claimed';
 
 /**
- * Keeps the pod of an attempt in the API until its end is written down, whoever deletes it: the script of an attempt
- * without a pod has not run.
+ * Finalizer that keeps the pod of an attempt in the API until its outcome is recorded, even if it is deleted. So an attempt
+ * without a pod has not run its script.
  */
 export const HOLD = 'oscar.grycap/attempt';
 
 /**
- * The containers. What people ask Kubernetes for is called as in every manager (docs/go-manager.md#kubernetes-objects).
+ * Names of the containers. The one with the script has the same name as with the Go manager (docs/go-manager.md#kubernetes-objects).
  */
 export const SCRIPT = 'oscar-container';
 export const SCRIPT_FILE = 'script.sh';
 export const STAGE_IN = 'stage-in';
 export const STAGE_OUT = 'stage-out';
 
-/** What we read of a pod; the server has more in it, and gets that back as it was. */
+/** The fields of a pod that the manager reads. Other fields are sent back unchanged. */
 export interface Pod extends KubeObject {
   readonly metadata: Metadata & {
     readonly finalizers?: readonly string[];
@@ -81,7 +81,7 @@ export interface Terminated {
   readonly finishedAt?: string | null;
 }
 
-/** The part of a pod by which it is judged. A manager has thousands of them in mind. */
+/** The fields of a pod that the runner reads. A manager caches thousands of pods. */
 export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Pod> {
   const { name, namespace, uid, resourceVersion, finalizers, deletionTimestamp, deletionGracePeriodSeconds } = metadata;
   const { creationTimestamp } = metadata;
@@ -125,7 +125,7 @@ function slimContainer({ name, containerID, ready = false, state, lastState }: C
   };
 }
 
-/** Without what is undefined. */
+/** Removes undefined values. */
 function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   const entries = Object.entries(object).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
@@ -136,15 +136,15 @@ export function findContainer({ status }: Pod, name: string): ContainerStatus | 
   return all.find((each) => each.name === name);
 }
 
-/** When the container of its script was started, in milliseconds. One that could not be started has no time. */
+/** When the container of the script was started, in milliseconds; undefined if it could not be started. */
 export function containerStart(pod: Pod): number | undefined {
   const { running, terminated } = findContainer(pod, SCRIPT)?.state ?? {};
   return parseTime(running?.startedAt ?? terminated?.startedAt);
 }
 
 /**
- * When its script began, in milliseconds; undefined if it has not. In a pod that has waited, its container was there
- * before: there stage-out says it in its last words, and before that it is only known that it has.
+ * When the script began, in milliseconds; undefined if it has not. In a claimed warm pod the container was started earlier:
+ * stage-out reports the time in its result, and before that only readiness shows that the script has begun.
  */
 export function scriptStart(pod: Pod): number | undefined {
   const claimed = claimedAt(pod);
@@ -153,13 +153,13 @@ export function scriptStart(pod: Pod): number | undefined {
   return stageOutResult(pod)?.startedAt ?? (script?.ready && script.state?.running ? claimed : undefined);
 }
 
-/** Since when a pod that has waited has its attempt; undefined for one that was made for it. */
+/** When a warm pod was claimed; undefined for a pod that was created for its attempt. */
 export function claimedAt({ metadata }: Pod): number | undefined {
   const claimed = metadata.annotations?.[CLAIMED];
   return claimed === undefined ? undefined : Number(claimed);
 }
 
-/** stage-out is started again after it has ended, as long as the script's container lives: either may have its words. */
+/** The result of stage-out. Kubernetes restarts it while the script's container runs, so the last state may have the result. */
 export function stageOutResult(pod: Pod): PodResult | undefined {
   const stageOut = findContainer(pod, STAGE_OUT);
   const words = [stageOut?.state?.terminated, stageOut?.lastState?.terminated].map((each) => each?.message);
@@ -171,7 +171,7 @@ export function parseTime(text: string | null | undefined): number | undefined {
   return time > 0 ? time : undefined;
 }
 
-/** When somebody asked for its deletion. What the API notes is when its time to go is over. */
+/** When the deletion was requested. The deletionTimestamp of the API is the end of the grace period. */
 export function deletionRequestedAt({ metadata }: Pod): number | undefined {
   const over = parseTime(metadata.deletionTimestamp);
   return over === undefined ? undefined : over - (metadata.deletionGracePeriodSeconds ?? 0) * 1_000;

@@ -17,20 +17,20 @@ import {
 export interface Hindrance {
   readonly reason: EndReason;
   readonly message: string;
-  /** It will not pass by itself. */
+  /** It will not go away by itself. */
   readonly final: boolean;
 }
 
 export type Progress = Exclude<Observation, { phase: 'ended' }> & { readonly hindrance?: Hindrance };
 
-/** What a pod that is not over says of its attempt. */
+/** The progress of an attempt whose pod has not ended. */
 export function readProgress(pod: Pod): Progress {
   const startedAt = scriptStart(pod);
   if (startedAt === undefined) return preparing(pod);
   return { phase: isDelivering(pod) ? 'uploading' : 'running', startedAt };
 }
 
-/** stage-out is ready when the script has left its exit code; until it is done, the container of the script waits for it. */
+/** stage-out is ready when the script has ended; the container of the script waits until the output is delivered. */
 function isDelivering(pod: Pod): boolean {
   if (findContainer(pod, SCRIPT)?.state?.terminated?.exitCode === 0) return true;
   return findContainer(pod, STAGE_OUT)?.ready === true;
@@ -53,13 +53,13 @@ function preparing(pod: Pod): Progress {
 
 const isPrepared = (pod: Pod) => findContainer(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
 
-/** May its script have begun, without its node having told it yet? */
+/** Whether the script may have begun without a report of its node yet. */
 export function mayHaveBegun(pod: Pod): boolean {
   const { phase, hindrance } = readProgress(pod);
   return phase === 'preparing' && hindrance === undefined && isPrepared(pod);
 }
 
-/** The kubelet's words for what is wrong with a container that waits; everything else passes by itself. */
+/** The kubelet's reasons for a waiting container that are a problem; all others resolve by themselves. */
 const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> = {
   ErrImagePull: { reason: 'ImageFailed', final: false },
   ImagePullBackOff: { reason: 'ImageFailed', final: false },
@@ -81,7 +81,7 @@ function findHindrance(container: ContainerStatus | undefined): Hindrance | unde
   const { waiting } = container?.state ?? {};
   const known = HINDRANCES[waiting?.reason ?? ''];
   if (!container || !waiting || !known) return undefined;
-  // Said of root, and of a user that the image has by name: whose number that is, the kubelet does not look up.
+  // Reported for root, and for a user given by name, because the kubelet does not resolve it to a number.
   if (container.name === SCRIPT && /runAsNonRoot/.test(waiting.message ?? '')) {
     return { reason: 'StartFailed', final: true, message: `${ROOT_REFUSED} The node says: ${waiting.message}` };
   }
@@ -90,20 +90,20 @@ function findHindrance(container: ContainerStatus | undefined): Hindrance | unde
   return { ...known, message: `${what}${whose}: ${waiting.message ?? waiting.reason ?? ''}` };
 }
 
-/** Has its script succeeded, and is everything where it belongs? Then its pod only needs seconds to end. */
+/** Whether the script has succeeded and its output is delivered. Then the pod ends within seconds. */
 function isDelivered(pod: Pod): boolean {
   return findContainer(pod, SCRIPT)?.state?.terminated?.exitCode === 0 && stageOutResult(pod)?.outcome === 'succeeded';
 }
 
-/** Or will in a moment, by itself. */
+/** Whether the pod has ended, or will end in a moment by itself. */
 export function hasEnded(pod: Pod): boolean {
   const phase = pod.status?.phase;
   return phase === 'Succeeded' || phase === 'Failed' || isDelivered(pod);
 }
 
 /**
- * Is there nothing more to wait for? The kubelet ends the containers of a pod before it gives it a final phase. One that
- * is being deleted and has no node has none; if its node says nothing for so long beyond its time, that one is gone.
+ * Whether there is nothing more to wait for. The kubelet ends the containers of a pod before it sets a final phase. A deleted
+ * pod without a node has no containers; if its node is silent for too long after the grace period, the node is lost.
  */
 export function isOver(pod: Pod, now: number, lostMs: number): boolean {
   if (hasEnded(pod)) return true;

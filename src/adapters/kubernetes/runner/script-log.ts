@@ -8,12 +8,12 @@ import type { PodOutcome } from './outcome.ts';
 import { containerStart, findContainer, POD, type Pod, SCRIPT } from './pod.ts';
 import type { PodCache } from './pod-cache.ts';
 
-/** A log that was cut, or ended before its container, is asked for again. */
+/** The wait before a log that was cut off, or ended before its container, is requested again. */
 const AGAIN_MS = 500;
 
 /**
- * What the script printed, as the kubelet has it. Whoever follows waits for it to begin, and gets what is missing after the
- * connection was cut. Of a pod that is gone, nothing: its log went with it.
+ * The output of the script, from the kubelet. With `follow` it waits for the start, and continues after a cut connection.
+ * Empty if the pod is gone, because its log was removed with it.
  */
 export async function* scriptLog(
   name: string,
@@ -39,7 +39,7 @@ export async function* scriptLog(
         if (complete || !follow) return;
       } catch (error) {
         if (signal.aborted) return;
-        // It has just begun, or is just gone.
+        // The container has just started, or the pod was just removed.
         const nothing = error instanceof ApiError && (error.status === 404 || error.status === 400);
         if (!follow || over) {
           if (nothing) return;
@@ -57,7 +57,7 @@ export async function* scriptLog(
   }
 }
 
-/** Without the bytes that were given before. */
+/** The log without the bytes that were already returned. */
 async function* readPodLog(
   pod: Stored<Pod>,
   { timestamps, follow }: Pick<LogOptions, 'timestamps' | 'follow'>,
@@ -67,7 +67,7 @@ async function* readPodLog(
 ): AsyncGenerator<Uint8Array> {
   const ended = new AbortController();
   const { namespace, name } = pod.metadata;
-  // What a kubelet sends, with 200, in the place of a log that it has lost.
+  // A kubelet sends this text with status 200 instead of a log that it has lost.
   const lost = `unable to retrieve container logs for ${findContainer(pod, SCRIPT)?.containerID}`;
   try {
     const place = { namespace, name, subresource: 'log' };
@@ -85,7 +85,7 @@ async function* readPodLog(
   }
 }
 
-/** Resolves when it has changed, when the time is over, or when the signal says so. */
+/** Resolves after a change, after the time, or when the signal aborts. */
 async function waitForChange(
   changed: Promise<void>,
   milliseconds: number | undefined,
@@ -99,7 +99,7 @@ async function waitForChange(
   woken.abort();
 }
 
-/** What people should know of an end, a line each, after what was printed. */
+/** Notices about the outcome for people, one line each, which follow the output. */
 export function formatNotices(
   end: PodOutcome,
   { timestamps }: Pick<LogOptions, 'timestamps'>,

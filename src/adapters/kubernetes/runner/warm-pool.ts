@@ -22,35 +22,35 @@ export interface WarmPoolDeps {
 
 interface PoolEntry {
   readonly order: StandbyRequest;
-  /** Tries in a row that came to nothing, and until when it is not tried again. */
+  /** Failures in a row, and the earliest time of the next try. */
   failures: number;
   notBefore: number;
 }
 
-/** Pods that are made or removed at once. */
+/** Pods that are created or removed concurrently. */
 const AT_ONCE = 4;
 
-/** After a pod that could not be made, or died while it waited. */
+/** Back-off after a pod could not be created or died while it waited. */
 const RETRY = { first: 1_000, longest: 300_000 };
 
-/** Looked at that often even if nothing seems to happen. */
-const LOOK_MS = 60_000;
+/** The longest time between two reconciliations, even without any change. */
+const RECONCILE_MS = 60_000;
 
 /**
- * The greatest age of one that waits. Shorter: pods are made that nobody needed. Longer: an image that is to be pulled each
- * time is older than that when its script begins.
+ * Maximum age of a warm pod. A shorter time replaces pods that nobody used; a longer one runs scripts with an older image
+ * where the image should be pulled each time.
  */
 const GREATEST_AGE_MS = 24 * 3_600_000;
 
 /**
- * Keeps pods that wait for jobs. It looks at what is there and what is wanted, and makes up for the difference, again and
- * again: whoever leads next knows the pods by their labels and goes on. A pod is taken off it by one write (`claim.ts`).
+ * Keeps warm pods for jobs. It reconciles the existing pods with the requested ones; the next leader recognises the pods by
+ * their labels and continues. An attempt takes a pod by one write (`claim.ts`).
  */
 export class WarmPool implements Standby {
   readonly #deps: WarmPoolDeps;
-  /** By key. Undefined: another manager says what is wanted. */
+  /** By key. Undefined while another manager leads. */
   #entries: Map<string, PoolEntry> | undefined;
-  /** Names of the pods that are set aside, by job. */
+  /** Names of the reserved pods, by job. */
   readonly #taken = new Map<string, string>();
   readonly #listeners = new Set<(service: string) => void>();
   readonly #ready = new Set<string>();
@@ -68,17 +68,17 @@ export class WarmPool implements Standby {
 
   setRequests(orders: readonly StandbyRequest[]): void {
     const before = this.#entries;
-    const lines = new Map<string, PoolEntry>();
+    const entries = new Map<string, PoolEntry>();
     for (const order of orders) {
       const key = warmKey(order.service, order, order.traits.namespace, this.#deps.settings);
       const { failures = 0, notBefore = 0 } = before?.get(key) ?? {};
-      lines.set(key, { order, failures, notBefore });
+      entries.set(key, { order, failures, notBefore });
     }
-    this.#entries = lines;
+    this.#entries = entries;
     this.reconcile();
   }
 
-  /** Another manager says what is wanted. What is there stays. */
+  /** Another manager leads. Existing pods stay. */
   standDown(): void {
     this.#entries = undefined;
     this.#taken.clear();
@@ -89,8 +89,8 @@ export class WarmPool implements Standby {
     if (this.#taken.has(jobText(job))) return true;
     const taken = new Set(this.#taken.values());
     const pod = this.#deps.podCache.waiting.values().find((each) => {
-      const line = this.#entries?.get(warmKeyOn(each));
-      return line?.order.service === job.service && isReady(each) && !taken.has(each.metadata.name);
+      const entry = this.#entries?.get(warmKeyOn(each));
+      return entry?.order.service === job.service && isReady(each) && !taken.has(each.metadata.name);
     });
     if (!pod) return false;
     this.#taken.set(jobText(job), pod.metadata.name);
@@ -105,9 +105,9 @@ export class WarmPool implements Standby {
     this.reconcile();
   }
 
-  /** The pod that is set aside for this attempt, or can be, if it is as the attempt needs it. */
+  /** The pod that is or can be reserved for this attempt, if it has the right key. */
   choose({ answer, traits, ...attempt }: Attempt): string | undefined {
-    // Who waits for no answer leaves them to those who do.
+    // Warm pods are for attempts whose caller waits for the answer.
     if (!traits || !answer || !this.claim(traits.job)) return undefined;
     const name = this.#taken.get(jobText(traits.job)) ?? '';
     const pod = this.#deps.podCache.waiting.get(name);
@@ -123,7 +123,7 @@ export class WarmPool implements Standby {
     return () => this.#listeners.delete(listening);
   }
 
-  /** Something may have changed. */
+  /** Call when something may have changed. */
   reconcile(): void {
     if (!this.#entries || this.#closed.aborted) return;
     this.#again = true;
@@ -132,9 +132,9 @@ export class WarmPool implements Standby {
 
   async #run(): Promise<void> {
     this.#running = true;
-    // What is not known yet would be made a second time.
+    // Pods that are not known yet would be created a second time.
     await this.#deps.podCache.open();
-    // What happens in the same moment is looked at together.
+    // Handle changes of the same turn of the event loop together.
     await pause(0);
     while (this.#again && this.#entries) {
       this.#again = false;
@@ -150,35 +150,35 @@ export class WarmPool implements Standby {
     this.#running = false;
   }
 
-  /** Resolves to when there may be more to do, if nothing changes before. */
-  async #reconcile(lines: ReadonlyMap<string, PoolEntry>): Promise<number> {
+  /** Resolves to the time until the next reconciliation if nothing changes before. */
+  async #reconcile(entries: ReadonlyMap<string, PoolEntry>): Promise<number> {
     const pods = this.#deps.podCache.waiting
       .values()
       .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     const work: Promise<void>[] = [];
-    let next = LOOK_MS;
+    let next = RECONCILE_MS;
     const byKey = Map.groupBy(pods, warmKeyOn);
     for (const [key, unwanted] of byKey)
-      if (!lines.has(key)) work.push(...this.#unreserved(unwanted).map((pod) => this.#remove(pod)));
-    for (const [key, line] of lines) {
+      if (!entries.has(key)) work.push(...this.#unreserved(unwanted).map((pod) => this.#remove(pod)));
+    for (const [key, entry] of entries) {
       const { alive, dead } = Object.groupBy(byKey.get(key) ?? [], (pod) => (hasEnded(pod) ? 'dead' : 'alive'));
       for (const pod of dead ?? []) {
-        this.#failed(line);
+        this.#failed(entry);
         work.push(this.#remove(pod));
       }
       const there = alive ?? [];
-      const surplus = there.length - line.order.count;
+      const surplus = there.length - entry.order.count;
       if (surplus > 0)
         work.push(
           ...this.#unreserved(there)
             .slice(0, surplus)
             .map((pod) => this.#remove(pod)),
         );
-      const wait = line.notBefore - Date.now();
+      const wait = entry.notBefore - Date.now();
       if (surplus < 0 && wait > 0) next = Math.min(next, wait);
-      else for (let missing = surplus; missing < 0; missing++) work.push(this.#create(key, line));
-      if (there.some(isReady)) line.failures = 0;
-      // One by one: the next when all are ready again.
+      else for (let missing = surplus; missing < 0; missing++) work.push(this.#create(key, entry));
+      if (there.some(isReady)) entry.failures = 0;
+      // Replace old pods one by one: the next when all are ready again.
       const old = surplus === 0 && there.every(isReady) && this.#unreserved(there).find(isOld);
       if (old) work.push(this.#remove(old));
     }
@@ -186,7 +186,7 @@ export class WarmPool implements Standby {
     return next;
   }
 
-  /** Those that nobody has set aside, first those that are not ready. */
+  /** Pods that are not reserved, those that are not ready first. */
   #unreserved(pods: readonly Stored<Pod>[]): Stored<Pod>[] {
     const taken = new Set(this.#taken.values());
     return pods
@@ -194,9 +194,9 @@ export class WarmPool implements Standby {
       .toSorted((a, b) => Number(isReady(a)) - Number(isReady(b)));
   }
 
-  async #create(key: string, line: PoolEntry): Promise<void> {
+  async #create(key: string, entry: PoolEntry): Promise<void> {
     const { api, settings, podCache } = this.#deps;
-    const { order } = line;
+    const { order } = entry;
     await this.#slots.use(async () => {
       if (!this.#entries) return;
       const place = { name: podName(order.service), namespace: order.traits.namespace };
@@ -207,20 +207,20 @@ export class WarmPool implements Standby {
         const made = await createObject(api, POD, { metadata: { ...metadata, labels, ownerReferences }, spec });
         if (made !== 'exists') podCache.putPod(made);
       } catch (problem) {
-        this.#failed(line);
+        this.#failed(entry);
         this.#again = true;
         this.#deps.report(problem);
       }
     });
   }
 
-  /** Those that fail together are one failure. */
-  #failed(line: PoolEntry): void {
-    if (line.notBefore > Date.now()) return;
-    line.notBefore = Date.now() + backOff(++line.failures, RETRY, Math.random());
+  /** Pods that fail together count as one failure. */
+  #failed(entry: PoolEntry): void {
+    if (entry.notBefore > Date.now()) return;
+    entry.notBefore = Date.now() + backOff(++entry.failures, RETRY, Math.random());
   }
 
-  /** Unless somebody claims it in this moment. */
+  /** Removes this version only, so that a pod that is claimed at the same moment stays. */
   async #remove(pod: Stored<Pod>): Promise<void> {
     const { api, report } = this.#deps;
     await this.#slots.use(async () => {
@@ -242,8 +242,8 @@ export class WarmPool implements Standby {
 }
 
 /**
- * It goes with its service, whether a manager is there or not. Without a controller `kubectl drain` would not let it go: it
- * could not know that somebody makes another.
+ * The definition of the service owns the pod, so Kubernetes removes both together. The reference is a controller's, because
+ * `kubectl drain` refuses to delete pods without one.
  */
 async function serviceOwnerReferences(
   { service, traits }: StandbyRequest,
@@ -260,7 +260,7 @@ const warmKeyOn = ({ metadata }: Pod) => metadata.labels?.[WARM] ?? '';
 
 const hasEnded = ({ status }: Pod) => status?.phase === 'Succeeded' || status?.phase === 'Failed';
 
-/** The container of the script is started when the one beside it is up, which may have died since. */
+/** Both containers must run: the script's container starts after the sidecar, which may have died since. */
 const isReady = (pod: Pod) =>
   pod.metadata.deletionTimestamp === undefined &&
   pod.status?.phase === 'Running' &&
