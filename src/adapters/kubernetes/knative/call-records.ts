@@ -16,16 +16,16 @@ import {
   withAnnotations,
 } from '../runner/index.ts';
 
-/** On the record of a call: the name of its attempt. */
+/** Label on the record of a call: the name of its attempt. */
 const CALL = 'oscar.grycap/call';
 
-/** On the record of a call: the start that has made it, which whoever lost the answer to that finds again. */
+/** Annotation on the record of a call: the id of the start that created it, to recognise it after a lost answer. */
 const BEGUN_BY = 'oscar.grycap/call-begun-by';
 
 /**
- * What is written down of calls: that one was begun, before it is, and how it ended. A Secret each, which belongs to the
- * job. It has nothing to hide, but the name that an attempt in a pod would have: whatever the settings of two managers are,
- * only one of them makes it. Every manager of the cluster has all of them in mind.
+ * The records of calls: written before a call begins, and again with its outcome. Each is a Secret owned by the Job. It is a
+ * Secret only because an attempt in a pod would have a Secret of the same name: whatever the settings of two managers are,
+ * only one of them can create it. Every manager of the cluster caches all records.
  */
 export class CallRecords {
   readonly #api: Api;
@@ -57,12 +57,12 @@ export class CallRecords {
     return this.#records.names();
   }
 
-  /** As far as is known here. */
+  /** From the cache. */
   get(name: string): Stored<SecretObject> | undefined {
     return this.#records.get(name);
   }
 
-  /** The server is asked once: another manager may have made it just now. */
+  /** On a miss the server is asked: another manager may have just created it. */
   async find(name: string): Promise<Stored<SecretObject> | undefined> {
     const known = this.#records.get(name);
     if (known) return known;
@@ -75,7 +75,7 @@ export class CallRecords {
     return this.#records.get(name);
   }
 
-  /** The same, as the server has it now. */
+  /** Reads the record from the server. */
   async refresh(name: string): Promise<void> {
     const known = this.#records.get(name);
     const there = known && (await readObject<SecretObject>(this.#api, SECRET, known));
@@ -87,7 +87,7 @@ export class CallRecords {
     return record && readNotes(record).end;
   }
 
-  /** Resolves when this one changes. Ask before you look. */
+  /** Resolves at the next change of the record. Call it before reading the current state. */
   nextChange(name: string): Promise<void> {
     const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
     this.#waiting.set(name, waiting);
@@ -95,8 +95,8 @@ export class CallRecords {
   }
 
   /**
-   * Says if it was made by this start: whoever did that, and nobody else, calls. Throws `conflict` if the attempt is run by
-   * a pod of its own.
+   * Creates the record. `fresh`: this start created it, so this manager, and no other, sends the call. Throws `conflict` if
+   * the attempt has a pod of its own.
    */
   async begin(
     attempt: Attempt,
@@ -148,6 +148,6 @@ export class CallRecords {
   }
 }
 
-/** Its answer may have been lost, and somebody may have given it up since. */
+/** Whether this start created the record (its answer may have been lost) and no manager has ended the call since. */
 const isBegunBy = (record: Stored<SecretObject>, start: string) =>
   record.metadata.annotations?.[BEGUN_BY] === start && !readNotes(record).end;

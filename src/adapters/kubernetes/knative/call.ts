@@ -41,33 +41,33 @@ export interface KnativeCallDeps {
   readonly stagingOptions: Pick<StagingOptions, 'networks'>;
   readonly knativeCache: Pick<KnativeCache, 'service' | 'installed'>;
   readonly services: Pick<KnativeServices, 'token' | 'forgetToken'>;
-  /** The longest that a call may take. */
+  /** The longest duration of a call. */
   readonly timeoutMs: number;
   readonly report: (problem: unknown) => void;
 }
 
-/** On the blobs, while a call goes on: what it has printed until then. */
+/** The blob with the output of a running call so far. */
 export const PARTIAL_LOG = 'so-far';
 
-/** How long the addresses and keys work that a call is given: longer than Knative lets one take. */
+/** Lifetime of the addresses and keys of a call: longer than Knative lets a call run. */
 const KEY_MS = 3_600_000;
 
-/** How long keys are waited for. */
+/** How long a call waits for its keys. */
 const KEYS_SOON_MS = 30_000;
 
-/** Between two tries to find somebody who answers. */
+/** Shortest and longest wait between two tries to reach a pod. */
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 2_000;
 
 const NOT_KEPT = 'what the script printed could not be kept: the object store did not take it';
 
-/** How long the kubelet may take to say why a container ended. */
+/** How long the kubelet may take to report why a container ended. */
 const DEATH_MS = 5_000;
 
-/** One call, from the first try to its end. It is this process that is connected: with it the call ends too. */
+/** One call, from the first try to its end. This process holds the connection, so the call ends with it. */
 export class KnativeCall {
   readonly log = new StreamedLog();
-  /** How it ended. Never fails. */
+  /** The outcome. Never rejects. */
   readonly over: Promise<PodOutcome>;
   readonly #attempt: Attempt;
   readonly #namespace: string;
@@ -89,18 +89,18 @@ export class KnativeCall {
     return this.#observation;
   }
 
-  /** Resolves when there is something else to be seen. Ask before you look. */
+  /** Resolves at the next change of `observation`. Call it before reading that. */
   get nextObservation(): Promise<void> {
     return this.#news.promise;
   }
 
-  /** Whoever answers sees that nobody is there any more, and ends the script. */
+  /** Closes the connection; the pod notices that and ends the script. */
   stop(reason: StopReason): void {
     this.#stopped ??= reason;
     this.#stop.abort();
   }
 
-  /** This manager does not lead any more. */
+  /** Call when this manager no longer leads. */
   detach(): void {
     this.#stop.abort();
   }
@@ -124,7 +124,7 @@ export class KnativeCall {
     await spooling;
     if (kept) return end;
     if (this.log.size > 0) await blobs.put(at('log'), this.log.bytes).catch(report);
-    // What it printed is the answer, and this is only the beginning of it.
+    // The output is the answer, and only its beginning was kept.
     const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MAX_STREAMED_BYTES;
     return cut ? { ...end, outcome: 'failed', reason: 'OutputFailed', message: NOT_KEPT } : end;
   }
@@ -132,7 +132,7 @@ export class KnativeCall {
   async #answered(): Promise<CallFrame & { end: PodOutcome }> {
     const body = await this.#envelope();
     const until = Date.now() + this.#timeout;
-    // Whoever waits for a pod with us has given nothing to one yet.
+    // Until a pod accepts the call, nothing was begun, so giving up is safe.
     const late = AbortSignal.timeout(this.#timeout);
     for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
       this.#stop.signal.throwIfAborted();
@@ -181,12 +181,12 @@ export class KnativeCall {
     throw new CallLost('the connection ended before the call did');
   }
 
-  /** No more than a program of ours tells: it is kept in memory. */
+  /** Limited to what the program in the pod streams, because it is kept in memory. */
   #addToLog(bytes: Uint8Array): void {
     if (this.log.size < MAX_STREAMED_BYTES) this.log.add(bytes);
   }
 
-  /** No longer than Knative would wait for it: then it ends as one that took too long, and not as one that was lost. */
+  /** Shorter than Knative's own limit, so that a long call ends with a timeout and not as lost. */
   get #timeout(): number {
     return Math.min(this.#attempt.timeout, this.#deps.timeoutMs);
   }
@@ -199,7 +199,7 @@ export class KnativeCall {
     if (bad !== undefined) throw new NotAnswered(`the input could not be fetched: ${bad}`, 'InputFailed');
     if (input.kind === 'bytes' && isInputInBlobStore(this.#attempt)) await blobs.put(at('input'), input.bytes);
     const stores = await this.#keys();
-    // They last longer than any call: nobody renews them.
+    // The keys last longer than any call, so they are not renewed.
     const files = warmData(this.#attempt, stores, { ...stagingOptions, keyPatience: 0 });
     const textOf = (key: string) => Buffer.from(files[key] ?? '', 'base64').toString();
     const given = files[ORDER_FILES.input];
@@ -242,7 +242,7 @@ export class KnativeCall {
     return { ...end, reason: 'OutOfMemory', message: `the script used more memory than its ${memory} MiB` };
   }
 
-  /** The kubelet knows, and may need a moment to say so. */
+  /** The kubelet reports it, perhaps after a moment. */
   async #ranOutOfMemory(): Promise<boolean> {
     const metadata = { name: this.#pod ?? '', namespace: this.#namespace };
     for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(FIRST_WAIT_MS)) {
@@ -278,7 +278,7 @@ export class KnativeCall {
   }
 }
 
-/** Nothing was begun, and nothing will be. */
+/** The call was not begun and will not be. */
 class NotAnswered extends Error {
   readonly reason: EndReason;
 
@@ -290,32 +290,32 @@ class NotAnswered extends Error {
 
 const errorMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** What came of sending a call. */
+/** The result of sending a call. */
 type Reply =
-  /** Nobody is there yet who could answer it; nothing was begun. */
+  /** No pod can answer it yet; nothing was begun. */
   | { readonly notYet: string }
-  /** It will not be taken, however often it is sent. */
+  /** It is rejected; a retry cannot succeed. */
   | { readonly refused: string; readonly status: number }
-  /** A pod has it. */
+  /** A pod has accepted it. */
   | { readonly frames: AsyncGenerator<CallFrame> };
 
-/** It was sent, and nobody knows what became of it. */
+/** The call was sent, and its outcome is unknown. */
 export class CallLost extends Error {}
 
-/** Whoever answers says every 15 s that it is still there. Before that, Knative may hold a call until it has a pod for it. */
+/** The pod sends a sign of life every 15 s. A shorter time would lose healthy calls on a slow network; a longer one notices a dead pod later. */
 const SILENCE_MS = 60_000;
 
-/** The first bytes of an answer that is none, for people. */
-const MOST_SAID = 300;
+/** How much of a foreign answer is quoted in messages. */
+const MAX_EXCERPT = 300;
 
-/** A connection for each call: what Knative has in between may leave at any time. */
+/** A new connection for each call: Knative's proxies may disappear at any time. */
 const AGENT = new Agent({ keepAlive: false });
 
 const REFUSALS = new Set([400, 401, 403, 405, 413]);
 
 /**
- * Sends a call once, sealed, and waits until somebody takes it, until `late` or the signal says so. Throws {@link CallLost} if its
- * script may have begun.
+ * Sends a sealed call once and waits until a pod accepts it, or until `late` or the signal aborts. Throws {@link CallLost} if
+ * its script may have begun.
  */
 export async function sendCall(
   url: URL,
@@ -337,7 +337,7 @@ export async function sendCall(
   try {
     const response = await promise;
     const { statusCode: status = 0, headers: told } = response;
-    // Anybody can answer 200: whoever has a default page for names that it does not know.
+    // A 200 alone is not enough: a proxy may serve a default page for unknown names.
     if (status === 200 && told['content-type'] === 'application/x-ndjson') {
       const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
       return { frames: readFrames(response.setTimeout(SILENCE_MS, silent)) };
@@ -354,18 +354,18 @@ export async function sendCall(
   }
 }
 
-/** The beginning of an answer for people. It may come from anybody, and have no end. */
+/** The beginning of an answer, for messages. The answer may come from any server and be endless. */
 async function readExcerpt(response: IncomingMessage): Promise<string> {
   let said = '';
   try {
     for await (const chunk of response.setEncoding('utf8')) {
       said += chunk;
-      if (said.length > MOST_SAID) break;
+      if (said.length > MAX_EXCERPT) break;
     }
   } catch {
-    // What came is enough.
+    // What was received is enough.
   }
-  return said.trim().slice(0, MOST_SAID);
+  return said.trim().slice(0, MAX_EXCERPT);
 }
 
 const errorText = (error: unknown) => (error instanceof Error ? error.message : String(error));
@@ -376,7 +376,7 @@ async function* readFrames(response: IncomingMessage): AsyncGenerator<CallFrame>
     for await (const chunk of response.setEncoding('utf8')) {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
-      if (rest.length > MAX_FRAME_BYTES) throw new Error('what answers is no program of ours');
+      if (rest.length > MAX_FRAME_BYTES) throw new Error('the answer does not come from a program of the manager');
       for (const line of lines) {
         const frame = readFrame(line);
         if (frame) yield frame;

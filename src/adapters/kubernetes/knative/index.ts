@@ -24,16 +24,16 @@ export interface KnativeOptions {
 
 export interface RoutingRunnerOptions {
   readonly blobs: BlobStore;
-  /** Is the certificate of the blobs's addresses looked at? */
+  /** Whether the certificate of the blob store is verified. */
   readonly verifyBlobStore: boolean;
-  /** The operator's networks, where users may have stores that are not public. */
+  /** Networks of the operator where users may have private object stores. */
   readonly networks: readonly Network[];
 }
 
-/** What Knative leaves for its own end of a call: ours comes before. */
+/** How much earlier than Knative the manager ends a call. */
 const MARGIN_MS = 5_000;
 
-/** Knative Serving, as far as it answers the calls of services. */
+/** Knative Serving, which answers the calls of services. */
 export class Knative {
   readonly services: KnativeServices;
   readonly #options: KnativeOptions;
@@ -46,7 +46,7 @@ export class Knative {
     this.#cache = new KnativeCache(api, watch, report);
   }
 
-  /** Begins to look at what is there. A cluster without Knative is told of, and looked at again now and then. */
+  /** Starts the watches. If the cluster has no Knative, that is reported and checked again periodically. */
   async open(): Promise<void> {
     await this.#cache.open(this.services);
   }
@@ -59,7 +59,7 @@ export class Knative {
     await this.services.ensure(service, definition);
   }
 
-  /** Throws `refused` if what stands beside a service could not follow its change. */
+  /** Throws `refused` if the Knative Service cannot follow the change. */
   async checkUpdate(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
     await this.services.checkUpdate(next, before, definition);
   }
@@ -68,17 +68,17 @@ export class Knative {
     await this.services.remove(definition);
   }
 
-  /** Is the one that is there what it should be, or is none there where none should be? As far as is known. */
+  /** Whether the Knative Service matches the service, or is absent where none should exist, as far as the cache knows. */
   isCurrent(service: Service, definition: Stored<KubeObject>): boolean {
     return !this.installed || this.#cache.digestFor(service) === this.services.digestFor(service, definition);
   }
 
-  /** What stands behind a service; undefined when it is not this. */
+  /** The deployment status of a service; undefined when Knative does not answer its calls. */
   deploymentStatus(service: Service): Deployment | undefined {
     return isCalledHere(service) ? this.#cache.deploymentStatus(service) : undefined;
   }
 
-  /** What calls are answered with. */
+  /** The dependencies of calls. */
   calling({ blobs, verifyBlobStore, networks }: RoutingRunnerOptions): KnativeCallDeps {
     const { api, settings, report } = this.#options;
     return {
@@ -99,8 +99,8 @@ export class Knative {
 }
 
 /**
- * A runner that has calls answered by Knative, and gives everything else to the other one. Without Knative it still knows the
- * calls that were answered, or begun, before that was turned off.
+ * A runner that gives calls to Knative and everything else to the other runner. With Knative disabled it still knows the
+ * calls from before.
  */
 export function createRoutingRunner(
   pods: KubernetesRunner,

@@ -10,12 +10,12 @@ import { POD, type Pod } from '../runner/index.ts';
 import { CALLS, DIGEST, KNATIVE_SERVICE, type KnativeService } from './knative-service.ts';
 import { KNATIVE_NOT_INSTALLED, type KnativeServices } from './knative-services.ts';
 
-/** How often a cluster without Knative is looked at: somebody may be installing it. */
-const LOOK_MS = 30_000;
+/** How often a cluster without Knative is checked, in case an operator installs it. */
+const CHECK_MS = 30_000;
 
 const objectKey = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
-/** The Knative Services and their pods as they are by now, kept up by watches: every manager of the cluster has it. */
+/** The Knative Services and their pods, updated by watches. Every manager of the cluster has this cache. */
 export class KnativeCache {
   readonly #services: WatchCache<KnativeService>;
   readonly #pods: WatchCache<Pod>;
@@ -27,21 +27,21 @@ export class KnativeCache {
 
   constructor(api: Api, watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>, report: (problem: unknown) => void) {
     this.#report = (problem) => report(toStoreError(problem, 'watch the Knative Services'));
-    const nobody = () => undefined;
-    this.#services = new WatchCache(slimService, nobody, this.#report, objectKey);
-    this.#pods = new WatchCache(slimPod, nobody, this.#report, objectKey);
+    const ignore = () => undefined;
+    this.#services = new WatchCache(slimService, ignore, this.#report, objectKey);
+    this.#pods = new WatchCache(slimPod, ignore, this.#report, objectKey);
     this.#informers = [
       new Informer(api, KNATIVE_SERVICE, this.#services, { labelSelector: SERVICE, ...watch }),
       new Informer(api, POD, this.#pods, { labelSelector: CALLS, ...watch }),
     ];
   }
 
-  /** Is Knative there, as far as is known? */
+  /** Whether Knative is installed, as far as is known. */
   get installed(): boolean {
     return this.#installed;
   }
 
-  /** Begins to look, as soon as there is something to be seen. Says whether there is. */
+  /** Starts the watches as soon as Knative is installed. Returns whether it is. */
   async open(services: Pick<KnativeServices, 'isInstalled'>): Promise<boolean> {
     this.#installed = await services.isInstalled();
     if (!this.#installed) this.#report(new Error(KNATIVE_NOT_INSTALLED));
@@ -77,7 +77,7 @@ export class KnativeCache {
   async #follow(services: Pick<KnativeServices, 'isInstalled'>): Promise<void> {
     const { signal } = this.#closed;
     while (!this.#installed) {
-      await pause(LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
+      await pause(CHECK_MS, undefined, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
       this.#installed = await services.isInstalled().catch(() => false);
     }
@@ -109,7 +109,7 @@ function slimPod({ metadata, status = {} }: Stored<Pod>): Stored<Pod> {
   };
 }
 
-/** What stands behind a service that Knative answers for (docs/go-manager.md#services). */
+/** The deployment status of a service whose calls Knative answers (docs/go-manager.md#services). */
 export function toDeployment(service: KnativeService | undefined, pods: readonly Pod[]): Deployment {
   const ready = service?.status?.conditions?.find(({ type }) => type === 'Ready');
   const active = pods.filter(({ status }) => status?.phase === 'Pending' || status?.phase === 'Running');

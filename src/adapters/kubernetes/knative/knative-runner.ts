@@ -20,7 +20,7 @@ import type { CallRecords } from './call-records.ts';
 export interface KnativeRunnerDeps {
   readonly records: CallRecords;
   readonly blobs: BlobStore;
-  /** Absent where nothing is called any more: what was called before is still known. */
+  /** Absent if Knative is disabled; earlier calls are still known. */
   readonly calling?: KnativeCallDeps | undefined;
   readonly report: (problem: unknown) => void;
   readonly patienceMs?: number;
@@ -28,22 +28,22 @@ export interface KnativeRunnerDeps {
 
 interface RunningCall {
   readonly call: KnativeCall;
-  /** Resolves when its end is written down. */
+  /** Resolves when its outcome is recorded. */
   readonly concluded: Promise<void>;
 }
 
 const NEWLINE = 0x0a;
 
-/** How long somebody else has to end a call: they hear of it within moments, and their pod has some seconds to end its script. */
+/** How long another manager has to end its call before it counts as lost. It learns of the stop within moments, and its pod needs some seconds. */
 const PATIENCE_MS = 20_000;
 
-/** How often the log of a call is looked at that another manager has begun. */
-const LOOK_MS = 1_000;
+/** How often the log of another manager's call is read. */
+const POLL_MS = 1_000;
 
 /**
- * Has attempts run by the pods of Knative Services, which answer call after call. Whoever starts one is connected to its
- * pod: if that manager goes, so does the script, and the next one finds by its record that it was begun and is lost. What it
- * prints lies on the blobs, some seconds old while it goes on: whoever did not call reads it there.
+ * Runs attempts in the pods of Knative Services, which answer one call after the other. The manager that starts a call is
+ * connected to its pod. If that manager dies, the script ends too, and the next manager finds by the record that the call was
+ * begun and is lost. Other managers read the output from the blob store, a few seconds late while the call runs.
  */
 export class KnativeRunner implements Runner {
   readonly #deps: KnativeRunnerDeps;
@@ -51,7 +51,7 @@ export class KnativeRunner implements Runner {
   readonly #calls = new Map<string, RunningCall>();
   readonly #closed = new AbortController();
   readonly #starts: PendingStarts;
-  /** Another one each time that somebody else leads: who began something before that does not go on with it. */
+  /** Changes when another manager leads: a start from before does not continue. */
   #term = Symbol('term');
 
   constructor(deps: KnativeRunnerDeps) {
@@ -61,12 +61,12 @@ export class KnativeRunner implements Runner {
     void this.#records.open();
   }
 
-  /** As far as is known here: is it one of these? */
+  /** Whether the cache has a record of this attempt. */
   has(name: string): boolean {
     return this.#calls.has(name) || this.#records.get(name) !== undefined;
   }
 
-  /** The same, if need be after asking. */
+  /** The same; on a miss the server is asked. */
   async exists(name: string): Promise<boolean> {
     return this.has(name) || (await this.#records.find(name)) !== undefined;
   }
@@ -84,14 +84,14 @@ export class KnativeRunner implements Runner {
     const { record, fresh } = await this.#starts.retryWhileUnavailable(() =>
       this.#records.begin(attempt, namespace, start),
     );
-    // Whoever leads by now may have ended it, or will.
+    // The new leader may have ended it, or will.
     if (fresh && term === this.#term) this.#follow(record, new KnativeCall(attempt, namespace, calling));
     else await this.#endAsLost(record);
   }
 
   /**
-   * Ends a call that somebody else has begun: whoever takes up its attempt has no connection to its pod. Says if there is
-   * one of that name.
+   * Ends a call that another manager has begun as lost, because this one has no connection to its pod. Returns whether there
+   * is a call of that name.
    */
   async endAbandoned(name: string): Promise<boolean> {
     const record = await this.#starts.retryWhileUnavailable(() => this.#records.find(name));
@@ -147,7 +147,7 @@ export class KnativeRunner implements Runner {
     for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
   }
 
-  /** Whoever has called hears that the job is not wanted any more. If nobody has it, it is lost, as whoever takes it up says. */
+  /** Waits until the manager that sent the call has ended it. If none does, the call is recorded as lost. */
   async #untilEndedElsewhere(name: string): Promise<void> {
     const record = await this.#records.find(name);
     if (!record || this.#records.outcome(name)) return;
@@ -173,7 +173,7 @@ export class KnativeRunner implements Runner {
     if (notices && notices.length > 0) yield notices;
   }
 
-  /** What was told, and after the end what is on the blobs beyond that. */
+  /** The streamed output, and after the end the rest from the blob store. */
   async *#stamped(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     let given = 0;
     const underWay = this.#calls.get(name);
@@ -186,7 +186,7 @@ export class KnativeRunner implements Runner {
     if (this.#records.outcome(name)) yield* this.#finalLog(name, given);
   }
 
-  /** What the manager that has called leaves for others. */
+  /** The output so far that the calling manager stores for others. */
   async *#partialLog(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     for (let given = 0; ; ) {
       for await (const chunk of this.#readBlob(name, PARTIAL_LOG, given)) {
@@ -194,12 +194,12 @@ export class KnativeRunner implements Runner {
         yield chunk;
       }
       if (!follow) return;
-      await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      await pause(POLL_MS, undefined, { signal }).catch(() => undefined);
       if (signal.aborted || !this.#records.get(name) || this.#records.outcome(name)) return;
     }
   }
 
-  /** Of one whose manager died with it there is what that had left. */
+  /** The complete output; if the calling manager died, what it had stored so far. */
   async *#finalLog(name: string, given: number): AsyncGenerator<Uint8Array> {
     let some = false;
     for await (const chunk of this.#readBlob(name, 'log', given)) {
@@ -232,7 +232,7 @@ export class KnativeRunner implements Runner {
 
   async answer(name: string): Promise<Readable> {
     const { metadata } = await this.#requireRecord(name);
-    // Another manager has written that the job has ended, which may have come here before what ended it.
+    // Another manager may have recorded the outcome, and the watch may not have delivered it yet.
     if (!this.#records.outcome(name)) await this.#records.refresh(name);
     const end = this.#records.outcome(name);
     if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
@@ -260,14 +260,14 @@ export class KnativeRunner implements Runner {
     await this.#records.remove(record);
   }
 
-  /** The pods of Knative use something whether they answer a call or not: it counts as that of any pod. */
+  /** Zero: the usage of Knative's pods does not depend on calls and counts like that of other pods. */
   usage(): Usage {
     return { cpu: 0, memory: 0 };
   }
 
   /**
-   * Another manager leads: it tells the ends of calls that have one within the patience, and ends the others as lost. Nothing
-   * is begun any more.
+   * Another manager leads: calls that end within the patience are recorded normally, the others end as lost. No call is begun
+   * any more.
    */
   async standDown(patienceMs = 0): Promise<void> {
     this.#term = Symbol('term');

@@ -11,12 +11,12 @@ export const KNATIVE_SERVICE: KubeKind = {
   plural: 'services',
 };
 
-/** What we read of one; the server has more in it. */
+/** The fields that the manager reads. */
 export interface KnativeService extends KubeObject {
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: {
     readonly conditions?: readonly KnativeCondition[];
-    /** Where it is reached from within the cluster. */
+    /** The address within the cluster. */
     readonly address?: { readonly url?: string };
   };
 }
@@ -43,25 +43,25 @@ export interface KnativeSettings
     | 'nodeSelector'
     | 'tolerations'
   > {
-  /** How long a call may take. */
+  /** The longest duration of a call. */
   readonly timeoutSeconds: number;
 }
 
-/** On pods that answer calls: the service. */
+/** Label on pods that answer calls: the name of the service. */
 export const CALLS = 'oscar.grycap/calls';
 
-/** On a Knative Service: what it was made from, so that nobody has to compare it with what Knative has added. */
+/** Annotation on a Knative Service: a digest of what it was built from, since Knative adds fields of its own. */
 export const DIGEST = 'oscar.grycap/knative-digest';
 
-/** On a Knative Service: the Secret with the token of its pods. */
+/** Annotation on a Knative Service: the Secret with the token of its pods. */
 export const TOKEN_NAME = 'oscar.grycap/calls-token';
 
-/** The name of the container that has the port. */
+/** The name of the container with the port. */
 const PROGRAM = 'answer-calls';
 
 const TOKEN = 'token';
 
-/** As in every container of a script (`pod-spec.ts`); Knative lets nobody add capabilities, only drop them. */
+/** The same restriction as in `pod-spec.ts`; Knative does not allow adding capabilities, only dropping them. */
 const DROPPED = ['AUDIT_WRITE', 'MKNOD', 'NET_BIND_SERVICE', 'NET_RAW', 'SETFCAP', 'SETPCAP', 'SYS_CHROOT'];
 
 /** The user of the manager's image. */
@@ -69,16 +69,16 @@ const USER = 1000;
 
 const SECCOMP = { seccompProfile: { type: 'RuntimeDefault' } } as const;
 
-/** Under that name the program has its token, in the namespace of the service. */
+/** The name of the Secret with the token, in the namespace of the service. */
 export const tokenName = ({ uid }: Pick<Service, 'uid'>) => derivedName('calls', uid);
 
 /** The key in that Secret. */
 export const TOKEN_KEY = TOKEN;
 
-/** Is it called here? A worker's calls are answered where its coordinator is. */
+/** Whether this cluster answers its calls. Those of a worker are answered by the coordinator's cluster. */
 export const isCalledHere = ({ federation }: Service) => federation?.role !== 'worker';
 
-/** What answers the calls of a service (decision 0025): its image, and beside it a program of ours that has the port. */
+/** The Knative Service of a service (decision 0025): its image, and a sidecar of the manager that has the port. */
 export function buildKnativeService(
   service: Service,
   definition: Stored<KubeObject>,
@@ -111,9 +111,9 @@ export function buildKnativeService(
   };
 }
 
-/** What means something to Knative is for the manager to say. */
-function withoutKnativeKeys(words: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(words).filter(([key]) => !/(^|\.)knative\.dev\//.test(key)));
+/** Drops keys of users that Knative would interpret. */
+function withoutKnativeKeys(texts: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(texts).filter(([key]) => !/(^|\.)knative\.dev\//.test(key)));
 }
 
 const digest = (object: unknown) => createHash('sha256').update(JSON.stringify(object)).digest('hex').slice(0, 16);
@@ -136,7 +136,7 @@ function buildTemplate(service: Service, settings: KnativeSettings) {
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       ...imagePullSecrets(image_pull_secrets, settings),
-      // Knative takes these only if its operator lets it: they are not sent unless somebody wants them.
+      // Knative accepts these only if its operator enables them, so they are sent only if they are set.
       ...(settings.nodeSelector &&
         Object.keys(settings.nodeSelector).length > 0 && { nodeSelector: settings.nodeSelector }),
       ...(settings.tolerations && settings.tolerations.length > 0 && { tolerations: settings.tolerations }),
@@ -149,7 +149,7 @@ function buildTemplate(service: Service, settings: KnativeSettings) {
   };
 }
 
-/** Knative refuses to keep more ready than there may be; a definition may say so, and means all of them. */
+/** Knative rejects a minimum above the maximum; a definition may have one, and then the maximum counts. */
 const minScale = ({ min_scale, max_scale }: Service['definition']['synchronous']) =>
   max_scale === 0 ? min_scale : Math.min(min_scale, max_scale);
 
@@ -196,7 +196,7 @@ function program(settings: KnativeSettings) {
   };
 }
 
-/** What its service says, no more and no less (docs/fdl.md#amounts). */
+/** Requests and limits are both what the service says (docs/fdl.md#amounts). */
 function scriptResources({ cpu, memory, enable_gpu, enable_sgx, ephemeral_storage_request }: Service['definition']) {
   const room = { cpu: `${Math.ceil(millicores(cpu) ?? 0)}m`, memory: String(Math.ceil(bytes(memory) ?? 0)) };
   const devices = { ...(enable_gpu && { 'nvidia.com/gpu': '1' }), ...(enable_sgx && { 'sgx.intel.com/enclave': '1' }) };

@@ -21,10 +21,10 @@ import {
 export const KNATIVE_NOT_INSTALLED =
   'SERVERLESS_BACKEND is knative, but this cluster has no Knative Serving: install it, or leave that setting out';
 
-/** That many are remembered. */
+/** How many tokens are cached. */
 const MOST_TOKENS = 1_000;
 
-/** Keeps a Knative Service beside each service that is called here, and the token that its pods have. */
+/** Manages the Knative Service of each service that is called here, and the token of its pods. */
 export class KnativeServices {
   readonly #api: Api;
   readonly #settings: KnativeSettings;
@@ -35,7 +35,7 @@ export class KnativeServices {
     this.#settings = settings;
   }
 
-  /** Does the cluster know what a Knative Service is? */
+  /** Whether the API server knows Knative Services. */
   async isInstalled(): Promise<boolean> {
     try {
       await this.#api.page(KNATIVE_SERVICE, {}, { limit: 1, metadataOnly: true });
@@ -46,18 +46,18 @@ export class KnativeServices {
     }
   }
 
-  /** What it is to be made from, by which one that is there can be told from an older one. */
+  /** The digest of the wanted Knative Service, to compare it with the existing one. */
   digestFor(service: Service, definition: Stored<KubeObject>): string | undefined {
     if (!isCalledHere(service)) return undefined;
     return buildKnativeService(service, definition, this.#settings).metadata.annotations?.[DIGEST];
   }
 
-  /** Makes it, changes it, or removes it, as the service is by now. Again: nothing happens. */
+  /** Creates, changes or removes the Knative Service as the service requires. Calling it again is a no-op. */
   async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
     if (!isCalledHere(service)) return this.remove(definition);
     try {
-      await this.#keepToken(service, definition);
-      await this.#keepService(buildKnativeService(service, definition, this.#settings), definition);
+      await this.#ensureToken(service, definition);
+      await this.#ensureService(buildKnativeService(service, definition, this.#settings), definition);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'absent' && !(await this.isInstalled()))
         throw new StoreError('unavailable', KNATIVE_NOT_INSTALLED, { cause: error });
@@ -66,8 +66,8 @@ export class KnativeServices {
   }
 
   /**
-   * Throws `refused` if Knative would not take what is to be kept for a service that changes. What else goes wrong is not the
-   * question, and what stays as it is may be refused for reasons that are not those of the service.
+   * Throws `refused` if Knative rejects the Knative Service of a changed definition (dry run). Other errors are ignored, and
+   * an unchanged one is not checked, because it may be rejected for reasons that the change did not cause.
    */
   async checkUpdate(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
     if (!isCalledHere(next) || this.digestFor(next, definition) === this.digestFor(before, definition)) return;
@@ -83,7 +83,7 @@ export class KnativeServices {
     }
   }
 
-  /** Kubernetes would do it too, some time after the definition has gone. */
+  /** Kubernetes would also collect it, some time after the definition is removed. */
   async remove(definition: Stored<KubeObject>): Promise<void> {
     const { namespace, name } = definition.metadata;
     const there = await this.#get(KNATIVE_SERVICE, { namespace, name });
@@ -91,7 +91,7 @@ export class KnativeServices {
       await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
   }
 
-  /** What pods want to see that have the Secret of that name; undefined when there is none. */
+  /** The token in the Secret of this name; undefined when there is none. */
   async token(namespace: string, name: string): Promise<Secret | undefined> {
     const known = this.#tokens.get(name);
     if (known) return known;
@@ -99,22 +99,22 @@ export class KnativeServices {
     const text = Buffer.from(object?.data?.[TOKEN_KEY] ?? '', 'base64').toString();
     if (text === '') return undefined;
     const token = new Secret(text);
-    // Those of services that are gone are among them; the others are read again.
+    // Some belong to removed services; the others are read again.
     if (this.#tokens.size >= MOST_TOKENS) this.#tokens.clear();
     this.#tokens.set(name, token);
     return token;
   }
 
-  /** It was refused: somebody has changed it. */
+  /** Call when a pod rejected the token: the Secret was changed. */
   forgetToken(name: string): void {
     this.#tokens.delete(name);
   }
 
-  async #keepToken(service: Service, definition: Stored<KubeObject>): Promise<void> {
+  async #ensureToken(service: Service, definition: Stored<KubeObject>): Promise<void> {
     const { apiVersion, kind } = CONFIG_MAP;
     const { name, uid } = definition.metadata;
     if (await this.token(service.namespace, tokenName(service))) return;
-    // Another manager may make it at the same time: whose is there then is the one.
+    // Another manager may create it at the same time: the existing one counts.
     await createObject(this.#api, SECRET, {
       metadata: {
         name: tokenName(service),
@@ -126,13 +126,13 @@ export class KnativeServices {
     });
   }
 
-  async #keepService(wanted: KnativeService, definition: Stored<KubeObject>): Promise<void> {
+  async #ensureService(wanted: KnativeService, definition: Stored<KubeObject>): Promise<void> {
     for (;;) {
       if ((await createObject(this.#api, KNATIVE_SERVICE, wanted)) !== 'exists') return;
       const { namespace, name } = wanted.metadata;
       const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
       if (!there) continue;
-      // Of an earlier service of that name, and Kubernetes has not collected it yet. A Go manager lets nobody own one.
+      // It belongs to an earlier service of that name, and Kubernetes has not collected it yet. A Go manager sets no owner.
       const isLeft = there.metadata.ownerReferences?.length && !isOwnedBy(there, definition);
       if (isLeft) {
         await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
@@ -153,7 +153,7 @@ export class KnativeServices {
 
 const DRY_RUN = { dryRun: 'All' } as const;
 
-/** A webhook of Knative, or a policy of the cluster, has something against it: that it is told of helps more than to try again. */
+/** A final rejection by a webhook of Knative or a policy of the cluster: the user must see it, and retries do not help. */
 function toRejection(error: unknown): StoreError | undefined {
   const refusal = findRejection(error);
   const isFinal = refusal?.final && !(error instanceof StoreError && error.code === 'absent');
@@ -165,7 +165,7 @@ function toRejection(error: unknown): StoreError | undefined {
 const isOwnedBy = ({ metadata }: Stored<KubeObject>, definition: Stored<KubeObject>) =>
   metadata.ownerReferences?.some(({ uid }) => uid === definition.metadata.uid) ?? false;
 
-/** What Knative has written on it stays: it refuses one without. */
+/** Keeps the annotations of Knative, which rejects an update without them. */
 function carriedOn(wanted: KnativeService, { metadata }: Stored<KubeObject>): KnativeService {
   const kept = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.includes('knative.dev/'));
   return {

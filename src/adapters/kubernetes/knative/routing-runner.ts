@@ -13,12 +13,12 @@ import type { KubernetesRunner } from '../runner/index.ts';
 import type { KnativeRunner } from './knative-runner.ts';
 
 /**
- * How long calls may go on when this manager does not lead any more. Longer: fewer of them are lost by an upgrade. Shorter: jobs
- * wait less for the next leader, and who stops is done before Kubernetes kills it, 30 s after its order to stop.
+ * How long calls may continue after this manager stops leading. A longer time loses fewer calls in an upgrade; with a shorter
+ * one jobs wait less for the next leader, and the manager ends before Kubernetes kills it, 30 s after its SIGTERM.
  */
 const FINISH_MS = 8_000;
 
-/** There is always a place for a call: Knative makes one when it is needed, and no room is asked for a second time. */
+/** Knative starts pods for calls on demand, so every call counts as having a warm pod and needs no capacity. */
 const ALWAYS: Standby = {
   setRequests: () => undefined,
   claim: () => true,
@@ -27,9 +27,9 @@ const ALWAYS: Standby = {
 };
 
 /**
- * Attempts whose caller waits for the answer go to Knative, if that is there, all others to pods of their own. What a manager
- * with the other setting has begun stays what it is: the records of both have the same names, so that who comes second sees
- * it, and no script runs twice.
+ * Sends attempts whose caller waits for the answer to Knative, if it is enabled, and all others to pods of their own. An
+ * attempt that a manager with the other setting has begun stays where it is: both kinds of records have the same names, so
+ * the second manager finds the record, and no script runs twice.
  */
 export class RoutingRunner implements Runner {
   readonly standby: Standby;
@@ -88,17 +88,17 @@ export class RoutingRunner implements Runner {
     await this.#calls.standDown(FINISH_MS);
   }
 
-  /** The pods have their own end. */
+  /** The runner of pods is closed separately. */
   async close(): Promise<void> {
     await this.#calls.close();
   }
 
-  /** Of one that this manager has started, or has heard of. */
+  /** The runner of an attempt that this manager has started or has in its cache. */
   #knownRunner(name: string): Runner {
     return this.#calls.has(name) ? this.#calls : this.#pods;
   }
 
-  /** Of one that another manager may have begun just now. */
+  /** The same for an attempt that another manager may have just begun. */
   async #findRunner(name: string): Promise<Runner> {
     if (this.#calls.has(name)) return this.#calls;
     return !(await this.#pods.has(name)) && (await this.#calls.exists(name)) ? this.#calls : this.#pods;

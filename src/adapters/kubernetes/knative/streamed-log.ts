@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** What a call has told of its log so far, and whoever follows it. */
+/** The log that a call has streamed so far, for several followers. */
 export class StreamedLog {
   readonly #chunks: Uint8Array[] = [];
   #size = 0;
@@ -23,7 +23,7 @@ export class StreamedLog {
     return this.#size;
   }
 
-  /** Resolves when there is more, or it has ended. Ask before you look. */
+  /** Resolves when there is more, or it has ended. Call it before reading. */
   get nextChange(): Promise<void> {
     return this.#news.promise;
   }
@@ -32,7 +32,7 @@ export class StreamedLog {
     return Buffer.concat(this.#chunks);
   }
 
-  /** From the beginning; with `follow` until its end, or until the signal says so. */
+  /** Reads from the beginning; with `follow` until the end or until the signal aborts. */
   async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     for (let at = 0; !signal.aborted; ) {
@@ -53,15 +53,15 @@ export class StreamedLog {
 }
 
 /**
- * How long what is printed may be known to one manager alone; the second for calls that print on and on. Longer: who asks
- * another one sees it later. Shorter: a write to the store each time, of all there is.
+ * How long output is known to the calling manager alone; the second is for calls that print continuously. A longer time shows
+ * it later to readers of other managers; a shorter one writes the complete output to the store more often.
  */
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 5_000;
 
 /**
- * Keeps what a call has printed so far where every manager of the cluster can read it, until the signal. A call that is
- * over sooner than that costs nothing.
+ * Stores the output so far where every manager of the cluster can read it, until the signal aborts. A call that ends before
+ * the first wait is over costs nothing.
  */
 export async function keepLogBuffer(
   log: StreamedLog,
