@@ -5,55 +5,55 @@ import type { ServiceRecord } from '../ports/index.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who is asking, for the log; set once authentication has said so. */
+    /** The authenticated caller, for the log. */
     who: string;
   }
 }
 
 /** For `/system` routes: the administrator or a user. */
 export async function systemPrincipal(request: FastifyRequest, authenticator: Authenticator): Promise<Admin | User> {
-  const principal = await authenticator.system(authorizationsOf(request));
-  request.who = nameOf(principal);
+  const principal = await authenticator.system(authorizationHeaders(request));
+  request.who = principalName(principal);
   return principal;
 }
 
-/** For routes of one service, which take its token too. */
+/** For routes of one service, which also accept its token. */
 export async function servicePrincipal(
   request: FastifyRequest,
   authenticator: Authenticator,
   record: ServiceRecord | undefined,
   extraToken?: string,
 ): Promise<Principal> {
-  const principal = await authenticator.service(authorizationsOf(request), {
+  const principal = await authenticator.service(authorizationHeaders(request), {
     service: record?.service,
     allowBasic: true,
     extraToken,
   });
-  request.who = nameOf(principal);
+  request.who = principalName(principal);
   return principal;
 }
 
-/** For routes that invoke a service: a user or its token; Basic is refused (docs/security.md#who-asks). */
+/** For routes that invoke a service: a user or the service token; Basic is rejected (docs/security.md#who-asks). */
 export async function serviceBearer(
   request: FastifyRequest,
   authenticator: Authenticator,
   record: ServiceRecord | undefined,
 ): Promise<Principal> {
   const route = { service: record?.service, allowBasic: false };
-  const principal = await authenticator.service(authorizationsOf(request), route);
-  request.who = nameOf(principal);
+  const principal = await authenticator.service(authorizationHeaders(request), route);
+  request.who = principalName(principal);
   return principal;
 }
 
-/** What the caller was known by, for other managers that are asked in their name. */
-export function credentialOf(request: FastifyRequest): Credential | undefined {
-  const given = readAuthorization(authorizationsOf(request));
+/** The caller's own credential, for requests to other managers on the caller's behalf. */
+export function callerCredential(request: FastifyRequest): Credential | undefined {
+  const given = readAuthorization(authorizationHeaders(request));
   if (given.scheme === 'bearer') return { kind: 'bearer', token: given.token };
   return given.scheme === 'basic' && given.account ? { kind: 'basic', ...given.account } : undefined;
 }
 
-/** Every `Authorization` header that was sent: Node would silently keep the first one only. */
-function authorizationsOf({ raw, headers }: FastifyRequest): string[] {
+/** All `Authorization` headers of the request: Node would silently keep only the first. */
+function authorizationHeaders({ raw, headers }: FastifyRequest): string[] {
   if (headers.authorization === undefined) return [];
   const values: string[] = [];
   for (let i = 0; i < raw.rawHeaders.length; i += 2) {
@@ -62,7 +62,7 @@ function authorizationsOf({ raw, headers }: FastifyRequest): string[] {
   return values;
 }
 
-function nameOf(principal: Principal): string {
+function principalName(principal: Principal): string {
   switch (principal.kind) {
     case 'admin':
       return 'admin';

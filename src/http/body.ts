@@ -4,10 +4,10 @@ import type { Read } from '../lib/fields.ts';
 import { parseJson } from '../lib/json.ts';
 import { HttpError } from './errors.ts';
 
-/** Takes every body as bytes, whatever its Content-Type says, or if it says nothing (docs/go-manager.md#http). */
-export function takeAnyBody(app: FastifyInstance): void {
+/** Accepts every body as bytes, with any Content-Type or none (docs/go-manager.md#http). */
+export function acceptAnyBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  // Fastify refuses a Content-Type that is none; nobody here reads it.
+  // Fastify rejects an invalid Content-Type; the routes do not use it.
   app.addHook('onRequest', async ({ headers }) => {
     if (headers['content-type'] !== undefined) headers['content-type'] = 'application/octet-stream';
   });
@@ -15,16 +15,16 @@ export function takeAnyBody(app: FastifyInstance): void {
 }
 
 /**
- * How long the rest of a body is thrown away after its request was answered. Shorter: a client that is still sending meets
- * a closed connection and may not see the answer. Longer: whoever was refused keeps the connection, and sends for nothing.
+ * How long the rest of a body is read and discarded after its request was answered. Shorter: a client that is still sending
+ * gets a closed connection and may not see the answer. Longer: a rejected client keeps its connection for longer.
  */
 const DISCARD_MS = 5_000;
 
 /**
- * Reads a body only when its route has let the caller in (`onRequest`). Until then `Expect: 100-continue` is not answered,
- * and what nobody reads is not kept: the connection ends unless the rest of the body comes soon.
+ * Reads a body only after its route has authenticated the caller (`onRequest`). Until then `Expect: 100-continue` is not
+ * answered. A body that is not read is discarded, and the connection is closed if it does not arrive soon.
  */
-export function readBodiesLate(app: FastifyInstance): void {
+export function deferBodies(app: FastifyInstance): void {
   const expecting = new WeakSet<IncomingMessage>();
   app.server.on('checkContinue', (request, response) => {
     expecting.add(request);
@@ -42,28 +42,28 @@ export function readBodiesLate(app: FastifyInstance): void {
   });
 }
 
-/** The largest body of routes for other managers that takes none, or one of a few fields. */
+/** Body limit of routes for other managers that need no body, or one with a few fields. */
 export const SMALL_BODY = 64 * 1024;
 
-/** For routes: who it is has to be known before the body is read, so that strangers do not fill our memory. */
+/** Route option: authenticates before the body is read, so that unauthenticated clients cannot fill the memory. */
 export const beforeBody = (authenticate: (request: FastifyRequest) => Promise<unknown>) => ({
   onRequest: async (request: FastifyRequest): Promise<void> => {
     await authenticate(request);
   },
 });
 
-/** Is there a body that is yet to be read? */
+/** Whether the request has a body. */
 export function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** The body as JSON; an absent body is an empty one. */
-export function jsonOf(request: FastifyRequest): unknown {
+/** Parses the body as JSON; an absent body counts as empty. */
+export function readJsonBody(request: FastifyRequest): unknown {
   return parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array());
 }
 
-/** What was read of it, or a refusal with all that is wrong. */
-export function valueOf<T>(read: Read<T>): T {
+/** Returns the parsed value, or throws `bad-request` with all problems. */
+export function requireValid<T>(read: Read<T>): T {
   if ('value' in read) return read.value;
   throw new HttpError('bad-request', read.problems.join('\n'));
 }

@@ -21,20 +21,20 @@ type Code =
   | StoreErrorCode
   | HttpErrorCode;
 
-/** What only the HTTP surface can find wrong. */
+/** Errors of the HTTP layer itself. */
 export type HttpErrorCode = 'not-json' | 'bad-request' | 'operators-only' | 'closing' | 'overloaded';
 
 export class HttpError extends OscarError<HttpErrorCode> {}
 
 interface Answer {
   readonly status: number;
-  /** Some answers have no body, because clients and suites expect none (docs/go-manager.md#http). */
+  /** Some answers have no body, because existing clients expect none (docs/go-manager.md#http). */
   readonly body?: 'none';
   readonly challenge?: 'basic' | 'bearer';
   readonly retryAfter?: number;
 }
 
-/** The one place that knows which status an error has. */
+/** The HTTP status of each error code. */
 const ANSWERS: Record<Code, Answer> = {
   'not-json': { status: 400 },
   'bad-request': { status: 400 },
@@ -101,7 +101,7 @@ const ANSWERS: Record<Code, Answer> = {
   'issuer-unavailable': { status: 503, retryAfter: 5 },
   closing: { status: 503, retryAfter: 5 },
   overloaded: { status: 503, retryAfter: 2 },
-  // Room for it does not come by waiting.
+  // No retry-after: waiting does not help, because the job fits on no node.
   'no-room': { status: 503 },
   'origin-away': { status: 503, retryAfter: 5 },
   'origin-silent': { status: 503, retryAfter: 5 },
@@ -115,24 +115,24 @@ const isKnown = (error: unknown): error is OscarError<Code> =>
 export function answerError(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (isKnown(error)) {
     const answer = ANSWERS[error.code];
-    if (answer.status >= 500) request.log.warn({ err: error }, 'request refused');
+    if (answer.status >= 500) request.log.warn({ err: error }, 'request rejected');
     answerKnown(answer, error, reply);
     return;
   }
-  const status = statusOf(error);
+  const status = errorStatus(error);
   if (status < 500) {
     answerText(reply, status, error.message);
     return;
   }
   request.log.error({ err: error }, 'request failed');
-  answerText(reply, 500, `the manager failed unexpectedly: ask its operator, naming request ${request.id}`);
+  answerText(reply, 500, `internal error of the manager: report request ${request.id} to its operator`);
 }
 
-/** The same for other managers, which read the code and no words. */
+/** Answers other managers, which read the code and not the message. */
 export function answerCode(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (!isKnown(error)) return answerError(error, request, reply);
   const { status, retryAfter } = ANSWERS[error.code];
-  if (status >= 500) request.log.warn({ err: error }, 'request refused');
+  if (status >= 500) request.log.warn({ err: error }, 'request rejected');
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
   reply
     .code(status)
@@ -141,7 +141,7 @@ export function answerCode(error: FastifyError | Error, request: FastifyRequest,
 }
 
 function answerKnown({ status, body, challenge, retryAfter }: Answer, error: OscarError, reply: FastifyReply): void {
-  if (challenge) reply.header('www-authenticate', challengeOf(challenge, error));
+  if (challenge) reply.header('www-authenticate', challengeFor(challenge, error));
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
   if (body === 'none') reply.code(status).send();
   else answerText(reply, status, error.message);
@@ -152,17 +152,17 @@ export function answerText(reply: FastifyReply, status: number, text: string): v
 }
 
 /**
- * A rejected bearer is not answered with a Basic challenge, which makes browsers ask for a password; the reason goes
- * where RFC 6750 §3 puts it, since the body must be empty.
+ * A rejected bearer token gets no Basic challenge, because browsers would ask for a password. The reason is in the header,
+ * as in RFC 6750 §3, because the body must be empty.
  */
-function challengeOf(kind: 'basic' | 'bearer', error: OscarError): string {
+function challengeFor(kind: 'basic' | 'bearer', error: OscarError): string {
   if (kind === 'basic') return 'Basic realm="Authorization Required"';
   if (error.code === 'bearer-required') return 'Bearer';
   const reason = error.message.replace(/[^\x20-\x7e]|["\\]/g, "'");
   return `Bearer error="invalid_token", error_description="${reason}"`;
 }
 
-/** Refusals of the HTTP server itself, as a body over its limit, bring their status along. */
-function statusOf(error: FastifyError | Error): number {
+/** Errors of the HTTP server itself, such as a body over the limit, have a status. */
+function errorStatus(error: FastifyError | Error): number {
   return 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : 500;
 }

@@ -88,7 +88,7 @@ const byTime = (a: ExecutionView, b: ExecutionView) =>
   a.timestamp < b.timestamp ? -1 : Number(a.timestamp > b.timestamp);
 
 /** The invocation that this request was. The query stays out of it: it may hold a token (S12). */
-export function executionOf(request: FastifyRequest, reply: FastifyReply, user: string, at: number): Execution {
+export function toExecution(request: FastifyRequest, reply: FastifyReply, user: string, at: number): Execution {
   return {
     at,
     status: reply.statusCode,

@@ -1,4 +1,4 @@
-/** What Go's encoder escapes beyond JSON. */
+/** Characters that Go's encoder escapes although JSON does not require it. */
 const ESCAPES: Record<string, string> = {
   '<': '\\u003c',
   '>': '\\u003e',

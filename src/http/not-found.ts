@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /**
- * Unknown routes and wrong methods alike are 404 with this text, before any authentication, and never 405
- * (docs/go-manager.md#http). A path that would be right without its trailing slash, or with one, is redirected:
- * oscar-js and oscar_python rely on it.
+ * Unknown routes and wrong methods get 404 with this text, before any authentication, and never 405
+ * (docs/go-manager.md#http). A path that exists with or without a trailing slash is redirected, because oscar-js and
+ * oscar_python rely on it.
  */
 export function answerNotFound(app: FastifyInstance): void {
   const routes: { method: string; pattern: RegExp }[] = [];
@@ -14,7 +14,7 @@ export function answerNotFound(app: FastifyInstance): void {
   const exists = (method: string, path: string) =>
     routes.some((route) => route.method === method && route.pattern.test(path));
 
-  // The router lets a parameter be empty; for everybody else `/system/services/` is another path.
+  // The router accepts an empty parameter, but `/system/services/` is another path than `/system/services/:name`.
   app.addHook('onRequest', async (request, reply) => {
     const { '*': _, ...named } = (request.params ?? {}) as Record<string, string>;
     if (!Object.values(named).includes('')) return undefined;
@@ -29,7 +29,7 @@ export function answerNotFound(app: FastifyInstance): void {
     return redirect(request, reply, [other, ...query].join('?'));
   };
   app.setNotFoundHandler(answer);
-  // Before the body is read: nobody is going to use it.
+  // Answer before the body is read, because it is not needed.
   app.addHook('preParsing', (request, reply, payload, done) => {
     if (request.is404) void answer(request, reply);
     else done(null, payload);
@@ -37,7 +37,7 @@ export function answerNotFound(app: FastifyInstance): void {
 }
 
 function pageNotFound(reply: FastifyReply): FastifyReply {
-  // Without charset, as the Go manager has it; Fastify would add one to a string.
+  // Without charset, like the Go manager; Fastify would add one to a string.
   return reply.code(404).header('content-type', 'text/plain').send(Buffer.from('404 page not found'));
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import Fastify, { type FastifyReply } from 'fastify';
-import { OpenAnswers, whenLeft } from './open-answers.ts';
+import { abortOnDisconnect, OpenResponses } from './open-answers.ts';
 
 /** Calls a route whose handler does this, and leaves when it says so. */
 async function visit(handle: (reply: FastifyReply, leave: () => void) => Promise<void>): Promise<void> {
@@ -28,7 +28,7 @@ async function visit(handle: (reply: FastifyReply, leave: () => void) => Promise
 
 test('a caller who leaves is noticed', () =>
   visit(async (reply, leave) => {
-    const left = whenLeft(reply);
+    const left = abortOnDisconnect(reply);
     assert.equal(left.aborted, false);
     leave();
     await once(left, 'abort');
@@ -36,10 +36,10 @@ test('a caller who leaves is noticed', () =>
 
 test('a caller who has left before anybody looked is noticed too', () =>
   visit(async (reply, leave) => {
-    const open = new OpenAnswers(Fastify());
+    const open = new OpenResponses(Fastify());
     leave();
     await once(reply.raw, 'close');
-    assert.equal(whenLeft(reply).aborted, true);
+    assert.equal(abortOnDisconnect(reply).aborted, true);
     assert.equal(open.until(reply).aborted, true);
   }));
 
@@ -47,7 +47,7 @@ test('a caller who was answered has not left', async () => {
   let left: AbortSignal | undefined;
   let closed: Promise<unknown> | undefined;
   await visit(async (reply) => {
-    left = whenLeft(reply);
+    left = abortOnDisconnect(reply);
     closed = once(reply.raw, 'close');
   });
   await closed;
@@ -56,6 +56,6 @@ test('a caller who was answered has not left', async () => {
 
 test('an answer stays open for so long and no longer', () =>
   visit(async (reply) => {
-    const signal = new OpenAnswers(Fastify()).until(reply, 5);
+    const signal = new OpenResponses(Fastify()).until(reply, 5);
     await once(signal, 'abort');
   }));

@@ -1,17 +1,17 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 
-/** Answers that stay open until something happens: logs that are followed, events, callers that wait for a change. */
-export class OpenAnswers {
+/** Responses that stay open: followed logs, event streams and long polls. */
+export class OpenResponses {
   readonly #open = new Set<AbortController>();
 
   constructor(app: FastifyInstance) {
-    // They would hold the end up.
+    // They would delay the shutdown.
     app.addHook('preClose', async () => {
       for (const each of this.#open) each.abort();
     });
   }
 
-  /** Aborts when the caller has gone, the manager is about to stop, or after so many milliseconds. */
+  /** Aborts when the client disconnects, when the manager stops, or after `longest` milliseconds. */
   until(reply: FastifyReply, longest?: number): AbortSignal {
     const controller = new AbortController();
     const timer = longest === undefined ? undefined : setTimeout(() => controller.abort(), longest);
@@ -25,8 +25,8 @@ export class OpenAnswers {
   }
 }
 
-/** Aborts when the caller has gone before it was answered. */
-export function whenLeft(reply: FastifyReply): AbortSignal {
+/** Aborts when the client disconnects before it has got the complete answer. */
+export function abortOnDisconnect(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();
   onClose(reply, () => {
     if (!reply.raw.writableFinished) controller.abort();
@@ -34,17 +34,20 @@ export function whenLeft(reply: FastifyReply): AbortSignal {
   return controller.signal;
 }
 
-/** Whoever has gone already will not go again. */
+/** A connection that is already closed emits no further `close` event. */
 function onClose({ raw }: FastifyReply, closed: () => void): void {
   if (raw.destroyed) closed();
   else raw.once('close', closed);
 }
 
 /**
- * The same chunks, with the head of the answer sent before the first: it may be long in coming, and clients give up on a
- * server that says nothing at all.
+ * Yields the same chunks, but sends the headers first: the first chunk may take long, and clients time out on a server that
+ * sends nothing.
  */
-export async function* headFirst<T>(reply: FastifyReply, chunks: AsyncIterable<T>): AsyncGenerator<T, undefined> {
+export async function* flushHeadersFirst<T>(
+  reply: FastifyReply,
+  chunks: AsyncIterable<T>,
+): AsyncGenerator<T, undefined> {
   reply.raw.flushHeaders();
   yield* chunks;
 }

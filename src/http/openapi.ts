@@ -25,12 +25,12 @@ function hoist(node: unknown, schemas: Json): unknown {
   return { $ref: `#/components/schemas/${title}` };
 }
 
-function requestOf(schema: TSchema): Json {
+function describeRequest(schema: TSchema): Json {
   const request = named(requestSchema(schema), 'ServiceDefinition');
   return request['title'] === undefined ? request : { ...request, required: SERVICE_KEYS };
 }
 
-function responseOf(schema: TSchema): Json {
+function describeResponse(schema: TSchema): Json {
   const response = responseSchema(schema);
   const { items } = response as { items?: Json };
   return items ? { ...response, items: named(items, 'Service') } : named(response, 'Service');
@@ -69,9 +69,11 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
         url,
         schema: {
           ...schema,
-          ...(body && { body: requestOf(body) }),
+          ...(body && { body: describeRequest(body) }),
           ...(response && {
-            response: Object.fromEntries(Object.entries(response).map(([status, of]) => [status, responseOf(of)])),
+            response: Object.fromEntries(
+              Object.entries(response).map(([status, of]) => [status, describeResponse(of)]),
+            ),
           }),
         },
       };

@@ -8,12 +8,12 @@ import { HttpError } from './errors.ts';
 export const Name = Type.Object({ name: Type.String({ description: 'the service' }) });
 
 /**
- * The service in the path. A name that no service can have is a mistake worth telling (docs/go-manager.md#services).
+ * The service in the path. An illegal name is rejected with 400 (docs/go-manager.md#services).
  */
 export function nameParam(request: FastifyRequest): string {
   const { name } = request.params as { name: string };
   if (isServiceReference(name)) return name;
-  throw new HttpError('bad-request', 'the name of the service in the path is not a legal name');
+  throw new HttpError('bad-request', 'the service name in the path is invalid');
 }
 
 /** The parameters of a route that is about one job. */
@@ -22,40 +22,40 @@ export const JobName = Type.Object({
   id: Type.String({ description: 'the job' }),
 });
 
-export const jobOf = (request: FastifyRequest) => ({
+export const jobParams = (request: FastifyRequest) => ({
   name: nameParam(request),
   id: (request.params as { id: string }).id,
 });
 
-/** What the Go manager takes for true; anything else is false (docs/go-manager.md#http). */
+/** The values that the Go manager reads as true; all others are false (docs/go-manager.md#http). */
 const TRUE = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);
 
-export function flagOf(request: FastifyRequest, name: string): boolean {
-  return TRUE.has(queryOf(request, name) ?? '');
+export function readFlag(request: FastifyRequest, name: string): boolean {
+  return TRUE.has(queryParam(request, name) ?? '');
 }
 
-/** A value of the query; of several, the first. */
-export function queryOf(request: FastifyRequest, name: string): string | undefined {
+/** A query parameter; the first one if it is repeated. */
+export function queryParam(request: FastifyRequest, name: string): string | undefined {
   const value = (request.query as Record<string, string | string[] | undefined>)[name];
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** Proxies give up on an answer after a minute or more. */
+/** Shorter: clients poll more often. Longer: proxies time out, many of them after a minute. */
 const LONGEST_WAIT_SECONDS = 60;
 
-/** Either a page of the jobs, or what has changed in them. */
+/** Either a page of the jobs, or the changes since a cursor. */
 type JobsQuery =
   | { readonly page: { readonly states?: readonly JobState[]; readonly page?: string } }
   | { readonly changes: { readonly since: Cursor; readonly wait: number } };
 
 export function readJobsQuery(request: FastifyRequest): JobsQuery {
-  const [since, wait, state, page] = ['since', 'wait', 'state', 'page'].map((name) => queryOf(request, name));
+  const [since, wait, state, page] = ['since', 'wait', 'state', 'page'].map((name) => queryParam(request, name));
   if (since === undefined) {
-    if (wait !== undefined) throw bad('wait: only together with since, which is the cursor of an earlier answer');
+    if (wait !== undefined) throw bad('wait: requires since, which is the cursor of an earlier answer');
     return { page: { ...(state !== undefined && { states: readStates(state) }), ...(page !== undefined && { page }) } };
   }
   if (state !== undefined || page !== undefined) {
-    throw bad('since: not together with state or page, a job would leave the list unseen');
+    throw bad('since: cannot be combined with state or page, because the client would not see a job leave the list');
   }
   return { changes: { since: since as Cursor, wait: readWait(wait ?? '0') } };
 }
@@ -63,7 +63,7 @@ export function readJobsQuery(request: FastifyRequest): JobsQuery {
 function readStates(text: string): JobState[] {
   return text.split(',').map((word) => {
     const state = JOB_STATES.find((each) => each === word.trim());
-    if (!state) throw bad(`state: must be one or more of ${JOB_STATES.join(', ')}, with commas between`);
+    if (!state) throw bad(`state: must be one or more of ${JOB_STATES.join(', ')}, separated by commas`);
     return state;
   });
 }
@@ -77,10 +77,10 @@ function readWait(text: string): number {
 
 const bad = (problem: string) => new HttpError('bad-request', problem);
 
-export const etagOf = (version: Version) => `"${version}"`;
+export const toEtag = (version: Version) => `"${version}"`;
 
-/** `If-Match: *` asks only that there is one, which an update does anyway. */
-export function ifMatchOf(request: FastifyRequest): Version | undefined {
+/** `If-Match: *` only requires that the service exists, which an update requires anyway. */
+export function readIfMatch(request: FastifyRequest): Version | undefined {
   const value = request.headers['if-match']?.trim();
   if (value === undefined || value === '*') return undefined;
   return value.replace(/^W\//, '').replace(/^"(.*)"$/, '$1') as Version;

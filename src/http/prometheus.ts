@@ -4,29 +4,29 @@ import type { JobObserver } from '../jobs/index.ts';
 import { isFinal, JOB_STATES, type JobRecord, toPhase } from '../model/job/index.ts';
 import type { JobStore } from '../ports/index.ts';
 
-/** Seconds. Scripts run for a moment or for a day. */
+/** Seconds. Scripts run from less than a second to a day. */
 const JOB_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 
-/** Seconds. An event that comes at once, one that the store had to send again, one that a sweep found. */
+/** Seconds. From events that arrive at once, over those that the store had to resend, to those that a sweep found. */
 const LAG_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600];
 
-/** Seconds. The last ones are of callers who wait for a script. */
+/** Seconds. The last ones are for synchronous invocations. */
 const REQUEST_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];
 
-/** Seconds. Three round trips, near or far; the last ones are of members that do not answer, and of large results. */
+/** Seconds. Three round trips; the last ones are for members that do not answer, and for large results. */
 const OFFER_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60];
 
-/** Seconds. A decision is made of what is at hand. */
+/** Seconds. A decision uses data in memory. */
 const DECISION_BUCKETS = [0.0001, 0.001, 0.005, 0.025, 0.1];
 
 /**
- * What Prometheus is told of one manager. Labels are of closed sets, never a service or a user: there is no limit to how
- * many of those there are, and each would be a series for ever.
+ * The Prometheus metrics of one manager. Labels have closed sets of values, never a service or a user, because each value
+ * would be a series for ever and their number is unlimited.
  */
 export class Meters {
   readonly requests = new Histogram({
     name: 'oscar_http_request_duration_seconds',
-    help: 'Time to answer a request, by the pattern of its route',
+    help: 'Time to answer a request, by route pattern',
     buckets: REQUEST_BUCKETS,
   });
   readonly accepted = new Counter({
@@ -35,11 +35,11 @@ export class Meters {
   });
   readonly finished = new Counter({
     name: 'oscar_jobs_finished_total',
-    help: 'Jobs that came into a final state since the manager started',
+    help: 'Jobs that reached a final state since the manager started',
   });
   readonly durations = new Histogram({
     name: 'oscar_job_duration_seconds',
-    help: 'Time that the script of a finished job ran',
+    help: 'Run time of the script of a finished job',
     buckets: JOB_BUCKETS,
   });
   readonly eventLag = new Histogram({
@@ -49,38 +49,38 @@ export class Meters {
   });
   readonly offers = new Histogram({
     name: 'oscar_offers_seconds',
-    help: 'Time until another cluster answered whether it takes a job, by what it answered',
+    help: 'Time until another cluster answered an offer, by outcome',
     buckets: OFFER_BUCKETS,
   });
   readonly decisions = new Histogram({
     name: 'oscar_delegation_decision_seconds',
-    help: 'Time to decide which clusters are asked to take a job',
+    help: 'Time to decide to which clusters a job is offered',
     buckets: DECISION_BUCKETS,
   });
   readonly commits = new Histogram({
     name: 'oscar_commits_seconds',
-    help: 'Time to bring the results of another cluster to their places, by how that ended',
+    help: 'Time to commit the results of another cluster, by outcome',
     buckets: OFFER_BUCKETS,
   });
   readonly leasesExpired = new Counter({
     name: 'oscar_leases_expired_total',
-    help: 'Jobs that were taken back from clusters which were silent for too long',
+    help: 'Jobs taken back from clusters whose lease expired',
   });
   readonly fenced = new Counter({
     name: 'oscar_fenced_total',
-    help: 'Words of other clusters about attempts that are not the current ones',
+    help: 'Reports rejected because their attempt was superseded',
   });
   readonly #jobs = new Gauge({
     name: 'oscar_jobs',
-    help: 'Jobs that are remembered, by state',
+    help: 'Stored job records, by state',
   });
   readonly #waiting = new Gauge({
     name: 'oscar_jobs_waiting',
-    help: 'Jobs that wait to run',
+    help: 'Jobs waiting to run',
   });
   readonly #oldest = new Gauge({
     name: 'oscar_jobs_oldest_waiting_seconds',
-    help: 'How long the oldest job that waits to run has been waiting, 0 without one',
+    help: 'Waiting time of the oldest waiting job, 0 if no job waits',
   });
 
   constructor() {
@@ -90,7 +90,7 @@ export class Meters {
     this.fenced.add({}, 0);
   }
 
-  /** Everything as text. Jobs are counted now: nobody pays for it between two scrapes. */
+  /** All metrics as text. Jobs are counted at each scrape, so that there is no cost between scrapes. */
   async scrape(jobs: Pick<JobStore, 'counts' | 'oldestWaiting'>, now: number): Promise<{ type: string; text: string }> {
     const [counts, oldest] = await Promise.all([jobs.counts(), jobs.oldestWaiting()]);
     let waiting = 0;
@@ -114,7 +114,7 @@ export function meterRequests(app: FastifyInstance, { requests }: Meters): void 
   app.addHook('onResponse', (request, reply, done) => {
     const labels = {
       method: request.method,
-      // What has no route has one label: paths are endless.
+      // All unknown paths share one label, because their number is unlimited.
       route: request.is404 ? 'none' : (request.routeOptions.url ?? 'none'),
       status: reply.statusCode,
     };
@@ -123,7 +123,7 @@ export function meterRequests(app: FastifyInstance, { requests }: Meters): void 
   });
 }
 
-/** Counts jobs that are accepted and that end. */
+/** Counts accepted and finished jobs. */
 export function jobMeters(meters: Meters): JobObserver {
   return {
     accepted: (record) => countAccepted(record, meters),
@@ -143,7 +143,7 @@ function countFinished({ state, startedAt, finishedAt }: JobRecord, meters: Mete
   meters.durations.observe(Math.max(0, finishedAt - startedAt) / 1000, { outcome: state });
 }
 
-/** Counts and times what is offered to other clusters, and what becomes of it. */
+/** Measures offers to other clusters and their outcomes. */
 export function delegationMeters({ offers, decisions, commits, leasesExpired, fenced }: Meters): DelegationMeters {
   return {
     offered: (outcome, seconds) => offers.observe(seconds, { outcome }),
@@ -155,8 +155,8 @@ export function delegationMeters({ offers, decisions, commits, leasesExpired, fe
 }
 
 /**
- * Counters, gauges and histograms in the text format of Prometheus. Ours, because the usual library costs more memory than
- * all that it would count here.
+ * Counters, gauges and histograms in the text format of Prometheus. We do not use the usual library because of its memory
+ * use.
  */
 type Labels = Readonly<Record<string, string | number>>;
 
@@ -165,7 +165,7 @@ interface Description {
   readonly help: string;
 }
 
-/** Something that Prometheus can be told. */
+/** A metric in the text format. */
 interface Meter {
   text(): string;
 }
@@ -185,30 +185,30 @@ abstract class Numbers implements Meter {
   text(): string {
     const { name } = this.#description;
     const lines = [...this.values].map(([labels, value]) => `${name}${labels} ${value}`);
-    return [...headOf(this.#description, this.#type), ...lines].join('\n');
+    return [...formatHeader(this.#description, this.#type), ...lines].join('\n');
   }
 }
 
-/** Only ever grows. */
+/** A value that only increases. */
 class Counter extends Numbers {
   constructor(description: Description) {
     super(description, 'counter');
   }
 
   add(labels: Labels = NONE, amount = 1): void {
-    const key = written(labels);
+    const key = formatLabels(labels);
     this.values.set(key, (this.values.get(key) ?? 0) + amount);
   }
 }
 
-/** What is so now. */
+/** A current value. */
 class Gauge extends Numbers {
   constructor(description: Description) {
     super(description, 'gauge');
   }
 
   set(value: number, labels: Labels = NONE): void {
-    this.values.set(written(labels), value);
+    this.values.set(formatLabels(labels), value);
   }
 }
 
@@ -219,7 +219,7 @@ interface Series {
   sum: number;
 }
 
-/** How often a value was up to each of these bounds. */
+/** Counts values by upper bounds. */
 class Histogram implements Meter {
   readonly #description: Description;
   readonly #bounds: readonly number[];
@@ -231,7 +231,7 @@ class Histogram implements Meter {
   }
 
   observe(value: number, labels: Labels = NONE): void {
-    const key = written(labels);
+    const key = formatLabels(labels);
     const series = this.#series.get(key) ?? { labels, counts: this.#bounds.map(() => 0), count: 0, sum: 0 };
     this.#series.set(key, series);
     const bucket = this.#bounds.findIndex((bound) => value <= bound);
@@ -242,7 +242,7 @@ class Histogram implements Meter {
 
   text(): string {
     return [
-      ...headOf(this.#description, 'histogram'),
+      ...formatHeader(this.#description, 'histogram'),
       ...[...this.#series.values()].flatMap((each) => this.#lines(each)),
     ].join('\n');
   }
@@ -252,29 +252,34 @@ class Histogram implements Meter {
     let upTo = 0;
     const buckets = this.#bounds.map((le, index) => {
       upTo += counts[index] ?? 0;
-      return `${name}_bucket${written({ ...labels, le })} ${upTo}`;
+      return `${name}_bucket${formatLabels({ ...labels, le })} ${upTo}`;
     });
-    const all = `${name}_bucket${written({ ...labels, le: '+Inf' })} ${count}`;
-    return [...buckets, all, `${name}_sum${written(labels)} ${sum}`, `${name}_count${written(labels)} ${count}`];
+    const all = `${name}_bucket${formatLabels({ ...labels, le: '+Inf' })} ${count}`;
+    return [
+      ...buckets,
+      all,
+      `${name}_sum${formatLabels(labels)} ${sum}`,
+      `${name}_count${formatLabels(labels)} ${count}`,
+    ];
   }
 }
 
-function headOf({ name, help }: Description, type: string): string[] {
+function formatHeader({ name, help }: Description, type: string): string[] {
   return [`# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`, `# TYPE ${name} ${type}`];
 }
 
 /** `{method="GET",status="200"}`, or nothing. */
-function written(labels: Labels): string {
+function formatLabels(labels: Labels): string {
   const pairs = Object.entries(labels).map(([key, value]) => `${key}="${escaped(String(value))}"`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
 const escaped = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 
-/** The content type of such a text. */
+/** The content type of the text format. */
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** What of this process is worth watching, by the names that dashboards know. */
+/** Metrics of this process, under the names that dashboards use. */
 function processMeters(): string {
   const { rss, heapUsed } = process.memoryUsage();
   const { user, system } = process.cpuUsage();
@@ -283,8 +288,8 @@ function processMeters(): string {
   const gauges: [string, string, number][] = [
     ['process_resident_memory_bytes', 'Resident memory of the manager', rss],
     ['process_start_time_seconds', 'When the manager started', Math.floor(Date.now() / 1000 - process.uptime())],
-    ['nodejs_heap_size_used_bytes', 'Memory of its objects', heapUsed],
-    ['nodejs_eventloop_utilization', 'Part of the time that its one thread was busy', loopUtilization()],
+    ['nodejs_heap_size_used_bytes', 'Heap memory in use', heapUsed],
+    ['nodejs_eventloop_utilization', 'Utilisation of the event loop, 0 to 1', loopUtilization()],
   ];
   const meters = gauges.map(([name, help, value]) => {
     const gauge = new Gauge({ name, help });

@@ -15,12 +15,12 @@ import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts
 import type { Secret } from '../lib/secret.ts';
 import type { ClusterStore } from '../model/service/index.ts';
 import type { Services } from '../services/index.ts';
-import { readBodiesLate, takeAnyBody } from './body.ts';
+import { acceptAnyBody, deferBodies } from './body.ts';
 import { answerError, answerText } from './errors.ts';
 import { ExecutionLog, type SharedLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
 import { answerNotFound } from './not-found.ts';
-import { OpenAnswers } from './open-answers.ts';
+import { OpenResponses } from './open-answers.ts';
 import { type ApiDocument, apiPage, describeApi } from './openapi.ts';
 import { delegationRoutes } from './peer-routes/delegation.ts';
 import { peerRoutes } from './peer-routes/peer.ts';
@@ -45,7 +45,7 @@ import { statusRoutes } from './routes/status.ts';
 import { storageEventsRoutes } from './routes/storage-events.ts';
 import { uiRoutes } from './routes/ui.ts';
 import { createServiceView, type DeploymentOf } from './service-view.ts';
-import { type Load, refuseWhileClosing, shedLoad } from './shedding.ts';
+import { type Load, rejectWhileClosing, shedLoad } from './shedding.ts';
 import type { ManagerDeployment, OidcSettings } from './status-view.ts';
 
 export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf' | 'rotateKeys'> {
@@ -57,63 +57,63 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly serverless?: InfoDeps['serverless'];
   readonly queueTrouble?: InfoDeps['queueTrouble'];
   readonly storeTrouble?: InfoDeps['storeTrouble'];
-  /** What stays up for a service, where anything does. */
+  /** The deployment of a service, if the backend has one. */
   readonly deploymentOf?: DeploymentOf | undefined;
-  /** Without them nothing can be invoked here, and their routes are not there. */
+  /** Without them, services cannot be invoked, and the routes of jobs do not exist. */
   readonly jobs?: Jobs;
-  /** Without it no jobs go to other clusters or come from there. */
+  /** Without it, no jobs are delegated to or accepted from other clusters. */
   readonly delegation?: DelegationServer | undefined;
   readonly enter?: Enter | undefined;
-  /** Other clusters that delegate jobs whose files are in their stores. */
+  /** Go managers that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
   readonly logOf?: JobLogsDeps['logOf'];
-  /** Where the other managers of this cluster tell of invocations; without it there are none. */
+  /** The execution log that all managers of this cluster share; absent if there is only this one. */
   readonly sharedLog?: SharedLog | undefined;
   /** How long a synchronous invocation may take. */
   readonly runTimeoutMs?: number;
-  /** Without it grants are not exchanged, and not revoked at their issuer. */
+  /** Without it, grants cannot be revoked at their issuer. */
   readonly tokenSource?: Pick<AccessTokenSource, 'revokeGrant'>;
-  /** With which a store reports its events. */
+  /** The bearer token with which a store reports its events. */
   readonly eventsToken?: Secret | undefined;
-  /** Without them the figures of jobs are not shown. */
+  /** Without them, the routes for status and metrics do not exist. */
   readonly figures?: Figures;
-  /** Objects, or jobs, in a page of a listing. */
+  /** Objects or jobs per page of a list. */
   readonly pageSize: number;
   readonly corsOrigins: readonly string[];
   /** How long a request may take to arrive. */
   readonly readTimeoutMs: number;
   readonly logger?: FastifyBaseLogger;
-  /** How much the manager has to do, if that is not to be measured of this process. */
+  /** For tests: replaces the measured load of this process. */
   readonly load?: (waiting: number) => Load;
 }
 
-/** What is counted and told of the cluster. */
+/** What the routes for status and metrics need. */
 interface Figures {
   readonly meters: Meters;
   readonly metricsToken?: Secret | undefined;
   readonly deployment: ManagerDeployment;
   readonly oidc: OidcSettings;
-  /** How long it is good what was counted in the object store; 0 if left out: it is counted each time. */
+  /** How long the object count of the store is cached; 0 by default, which counts for each request. */
   readonly countedForMs?: number;
-  /** How long a job is remembered after its end. */
+  /** How long the record of a job is kept after its end. */
   readonly rememberedMs?: number | undefined;
 }
 
 /**
- * The largest body that is read. A definition with its script must fit into one object of the Kubernetes API, which
- * takes a little over 1 MiB.
+ * The largest body that is accepted. A definition with its script must fit into one object of the Kubernetes API, whose limit
+ * is a little over 1 MiB.
  */
 const BODY_LIMIT = 2 * 1024 * 1024;
 
-/** What `WRITE_TIMEOUT` is if nobody says otherwise. */
+/** The default of `WRITE_TIMEOUT`. */
 const RUN_TIMEOUT = 300_000;
 
-/** How long the head of a request may take: it is small, and a connection that waits for it costs as much as another. */
+/** How long the headers of a request may take. Shorter: slow clients fail. Longer: idle connections use memory for longer. */
 const HEADERS_TIMEOUT = 30_000;
 
 /**
- * Bodies are read by our own schema and answers written by our own encoder, so that Fastify need not load compilers for
- * either. (Its types know those of its own making only.)
+ * Bodies are parsed by our own schemas and answers written by our own encoder, so that Fastify need not load its compilers.
+ * (The types of Fastify only allow its own compilers.)
  */
 const NO_COMPILERS = {
   buildValidator: () => () => () => true,
@@ -126,7 +126,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ...(logger ? { loggerInstance: logger } : { logger: false }),
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request' }),
     childLoggerFactory: (parent, bindings, childOptions, raw) =>
-      parent.child({ ...bindings, ...traceOf(raw) }, childOptions),
+      parent.child({ ...bindings, ...readTraceId(raw) }, childOptions),
     genReqId: requestId,
     bodyLimit: BODY_LIMIT,
     requestTimeout: options.readTimeoutMs,
@@ -143,7 +143,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed or too long'),
   });
 
-  takeAnyBody(app);
+  acceptAnyBody(app);
   app.setErrorHandler(answerError);
   app.addHook('onSend', async (_request, reply) => {
     if (reply.getHeader('content-type') === 'application/json') reply.type(JSON_TYPE);
@@ -151,10 +151,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   logRequests(app);
   if (options.figures) meterRequests(app, options.figures.meters);
   answerNotFound(app);
-  refuseWhileClosing(app);
+  rejectWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
   shedLoad(app, options.load);
-  readBodiesLate(app);
+  deferBodies(app);
   await describeApi(app, options.info.version);
 
   const deps = { authenticator, catalog };
@@ -168,7 +168,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const { managerName, now, objects } = catalog;
     bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
   }
-  if (options.jobs) routesOfJobs(app, options, options.jobs);
+  if (options.jobs) registerJobRoutes(app, options, options.jobs);
   deploymentRoutes(app, options);
   federationRoutes(app, { authenticator, federations });
   if (options.tokenSource) federationTokenRoutes(app, { authenticator, catalog, tokenSource: options.tokenSource });
@@ -177,10 +177,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   return app;
 }
 
-function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs): void {
+function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs): void {
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog({ shared: options.sharedLog });
-  const open = new OpenAnswers(app);
+  const open = new OpenResponses(app);
   invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
@@ -192,14 +192,14 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
     maxEventBytes: jobs.maxEventBytes,
     receive: (body, report) => receiveEvents(body, { jobs, report }),
   });
-  if (options.figures) routesOfFigures(app, options.figures, authenticator, jobs);
+  if (options.figures) registerMetricsRoutes(app, options.figures, authenticator, jobs);
   if (options.delegation) {
     const { delegation, federations } = options;
     delegationRoutes(app, { authenticator, delegation, federations, maxEventBytes: jobs.maxEventBytes, open });
   }
 }
 
-function routesOfFigures(app: FastifyInstance, figures: Figures, authenticator: Authenticator, jobs: Jobs): void {
+function registerMetricsRoutes(app: FastifyInstance, figures: Figures, authenticator: Authenticator, jobs: Jobs): void {
   const { meters, metricsToken: token, rememberedMs, deployment, oidc } = figures;
   const { store, capacity, objects, now, services } = jobs;
   const stored = new StoreCount(objects, { goodMs: figures.countedForMs ?? 0 });
@@ -213,12 +213,12 @@ function readPage(name: string): () => string {
   return () => text;
 }
 
-/** How long a browser may remember a preflight. */
-const REMEMBER_SECONDS = 600;
+/** How long a browser may cache a preflight answer. */
+const PREFLIGHT_SECONDS = 600;
 
 /**
- * Lets pages of these origins call the manager. Off by default: the ingress does it, or the page is served from here;
- * then no header is added and OPTIONS is 404 like any unknown method (docs/go-manager.md#http).
+ * CORS: allows web pages of these origins to call the manager. Off by default, because the ingress handles it, or the manager
+ * serves the page; then no header is added and OPTIONS gets 404 like any unknown method (docs/go-manager.md#http).
  */
 function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
@@ -237,12 +237,12 @@ function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
       .code(204)
       .header('access-control-allow-methods', 'GET, POST, PUT, DELETE')
       .header('access-control-allow-headers', 'authorization, content-type, if-match, last-event-id')
-      .header('access-control-max-age', String(REMEMBER_SECONDS))
+      .header('access-control-max-age', String(PREFLIGHT_SECONDS))
       .send();
   });
 }
 
-/** The id a caller or a proxy gave the request, if it is one that may stand in a log; else a new one. */
+/** The request id from the client or a proxy if it is safe for logs, else a new one. */
 function requestId(raw: IncomingMessage): string {
   const given = raw.headers['x-request-id'];
   return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
@@ -251,14 +251,14 @@ function requestId(raw: IncomingMessage): string {
 /** W3C Trace Context: version, trace id, span id, flags. */
 const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** The trace that a request belongs to, as every log line of it carries it. */
-function traceOf(raw: IncomingMessage): { trace?: string } {
+/** The trace id of a request, which is added to all its log lines. */
+function readTraceId(raw: IncomingMessage): { trace?: string } {
   const header = raw.headers['traceparent'];
   const trace = typeof header === 'string' ? TRACEPARENT.exec(header)?.[1] : undefined;
   return trace === undefined ? {} : { trace };
 }
 
-/** One line per request, when it is answered. The query stays out of it: it may hold a token (S12). */
+/** Logs one line per answered request. The query is left out, because it may contain a token (S12). */
 export function logRequests(app: FastifyInstance): void {
   app.decorateRequest('who', '');
   app.addHook('onRequest', async (request, reply) => {

@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import Fastify from 'fastify';
 import { eventually } from '../ports/conformance/eventually.ts';
 import { answerError } from './errors.ts';
-import { isOverloaded, type Load, loadMeter, NEVER_SHED, refuseWhileClosing, shedLoad } from './shedding.ts';
+import { isOverloaded, type Load, loadMeter, NEVER_SHED, rejectWhileClosing, shedLoad } from './shedding.ts';
 
 const OVERLOADED: Load = { upMs: 60_000, lateMs: 1_500, ownCpu: 0.95, waiting: 200 };
 
@@ -45,7 +45,7 @@ test('shedding: a request that is refused is told when to come back, and nothing
   const answer = await work();
   assert.equal(answer.status, 503);
   assert.equal(answer.headers.get('retry-after'), '2');
-  assert.match(await answer.text(), /too much to do/);
+  assert.match(await answer.text(), /overloaded/);
   assert.equal(done, 1, 'what was refused was done');
   assert.equal((await fetch(`${url}/job`)).status, 200);
   for (const header of ['x-oscar-member', 'x-oscar-federation']) {
@@ -112,7 +112,7 @@ const usedMs = ({ user, system }: NodeJS.CpuUsage) => (user + system) / 1_000;
 test('once closing, what is new is refused and its connection closed', async () => {
   const app = Fastify({ return503OnClosing: false });
   app.setErrorHandler(answerError);
-  refuseWhileClosing(app);
+  rejectWhileClosing(app);
   app.get('/work', async () => 'done');
   await app.listen({ port: 0, host: '127.0.0.1' });
 

@@ -4,55 +4,55 @@ import { HttpError } from './errors.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Requests to this route are let in however much the manager has to do. */
+    /** Requests to this route are accepted even under overload. */
     neverShed?: true;
   }
 }
 
-/** What is known of this process at the moment a request comes in. */
+/** The load of this process when a request arrives. */
 export interface Load {
-  /** Since the server was made. */
+  /** Time since the server was created. */
   readonly upMs: number;
-  /** How much later than planned the event loop came around, in the last window. */
+  /** Delay of the event loop in the last window. */
   readonly lateMs: number;
-  /** The share of that window in which our own thread had a CPU: 0 to 1. */
+  /** CPU utilisation of the main thread in that window: 0 to 1. */
   readonly ownCpu: number;
-  /** Requests whose answers have not begun. */
+  /** Requests whose answers have not started. */
   readonly waiting: number;
 }
 
 /**
- * How late the event loop may run. Lower: a burst that would be over in a moment is refused. Higher: everybody waits, and
- * clients that give up and come again make it worse.
+ * Allowed delay of the event loop. Lower: a short burst is rejected needlessly. Higher: all clients wait, and those that
+ * time out and retry add to the load.
  */
-const LATEST_MS = 1_000;
+const MAX_DELAY_MS = 1_000;
 
 /**
- * From when on it is ourselves who make the loop late. Lower: on a host that is busy with something else requests are
- * refused, which makes nothing better. Higher: what the kernel and other threads need keeps us from ever getting there.
+ * CPU utilisation above which the delay is caused by the manager itself. Lower: requests are rejected on a host that is busy
+ * with other programs, which does not help. Higher: the share of the kernel and of other threads keeps it from being reached.
  */
-const OWN_CPU = 0.8;
+const MIN_OWN_CPU = 0.8;
 
-/** Fewer waiting requests than these are answered sooner than their clients would come back. */
-const QUEUE = 100;
+/** Fewer waiting requests than this are answered before their clients would retry. */
+const MIN_WAITING = 100;
 
-/** Code that runs for the first time is slow, whatever comes in; and who starts a manager asks it at once. */
-const STARTING_MS = 10_000;
+/** No shedding after the start: code is slow when it runs for the first time, and clients connect at once. */
+const START_UP_MS = 10_000;
 
-/** Does this process have so much to do that it helps to refuse requests? A host that is busy is no reason. */
-export function isOverloaded({ upMs, lateMs, ownCpu, waiting }: Load): boolean {
-  return upMs >= STARTING_MS && lateMs >= LATEST_MS && ownCpu >= OWN_CPU && waiting >= QUEUE;
+/** Whether rejecting requests would reduce the load. A busy host alone is no reason. */
+export function isOverloaded({ upMs, lateMs: delayMs, ownCpu, waiting }: Load): boolean {
+  return upMs >= START_UP_MS && delayMs >= MAX_DELAY_MS && ownCpu >= MIN_OWN_CPU && waiting >= MIN_WAITING;
 }
 
 /**
- * Refuses requests while the manager cannot keep up, but for those that others depend on: events of stores, jobs, what other
- * managers say, and `/health`, so that nobody restarts it.
+ * Load shedding: rejects requests while the manager is overloaded, except those on which others depend: storage events,
+ * jobs, messages of other managers, and `/health`, so that the manager is not restarted.
  */
 export function shedLoad(app: FastifyInstance, measure: (waiting: number) => Load = loadMeter(app)): void {
   const waiting = new Set<FastifyRequest>();
   app.addHook('onRequest', async (request, reply) => {
-    if (!mustBeTaken(request) && isOverloaded(measure(waiting.size))) {
-      throw new HttpError('overloaded', 'the manager has too much to do: try again in a moment');
+    if (!isExempt(request) && isOverloaded(measure(waiting.size))) {
+      throw new HttpError('overloaded', 'the manager is overloaded: try again in a moment');
     }
     waiting.add(request);
     reply.raw.once('close', () => waiting.delete(request));
@@ -62,17 +62,17 @@ export function shedLoad(app: FastifyInstance, measure: (waiting: number) => Loa
   });
 }
 
-/** For routes whose requests are always let in: to refuse them saves nothing, since others repeat them until they are in. */
+/** For routes that are never shed: rejecting their requests saves nothing, because the senders retry until they succeed. */
 export const NEVER_SHED = { config: { neverShed: true } } as const;
 
-const mustBeTaken = ({ routeOptions, headers }: FastifyRequest) =>
+const isExempt = ({ routeOptions, headers }: FastifyRequest) =>
   routeOptions.config.neverShed === true ||
   headers[MEMBER_HEADER] !== undefined ||
   headers[FEDERATION_HEADER] !== undefined;
 
 const WINDOW_MS = 1_000;
 
-/** Measures this process, window by window, for as long as the server lives. */
+/** Measures the load of this process in windows until the server is closed. */
 export function loadMeter(app: FastifyInstance): (waiting: number) => Load {
   const begun = performance.now();
   let [since, used] = [begun, cpuMs()];
@@ -87,19 +87,19 @@ export function loadMeter(app: FastifyInstance): (waiting: number) => Load {
   return (waiting) => ({ upMs: performance.now() - begun, lateMs, ownCpu, waiting });
 }
 
-/** Of this thread alone: what the garbage collector and the disk threads do beside it keeps nobody waiting. */
+/** CPU time of the main thread only: the garbage collector and the disk threads do not delay requests. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
 }
 
-/** Once closing, what was begun is finished and what is new is refused. */
-export function refuseWhileClosing(app: FastifyInstance): void {
+/** While the server is closing, running requests are completed and new ones are rejected. */
+export function rejectWhileClosing(app: FastifyInstance): void {
   let closing = false;
   app.addHook('preClose', async () => {
     closing = true;
   });
-  // A connection that is kept alive would hold the end up.
+  // A kept-alive connection would delay the shutdown.
   app.addHook('onSend', async (_request, reply) => {
     if (closing) reply.header('connection', 'close');
   });

@@ -36,14 +36,14 @@ type Strategy = Parameters<FastifyInstance['addConstraintStrategy']>[0];
 type Handler = Parameters<ReturnType<Strategy['storage']>['set']>[1];
 
 /** What of a request is signed, and by whom it claims to be. The path begins where ours does: a proxy takes the rest away. */
-export function signedPartsOf(request: FastifyRequest): SignedRequest & { readonly header: string } {
+export function signedParts(request: FastifyRequest): SignedRequest & { readonly header: string } {
   const [path = '', ...query] = (request.raw.url ?? '').split('?');
   const header = headerText(request, MEMBER_HEADER) ?? '';
   return { method: request.method, path, query: query.join('?'), body: signedBytes(request), header };
 }
 
 /** Who says to have signed a request. It proves nothing. */
-export function claimIn(request: FastifyRequest): { readonly uid: string; readonly member: string } {
+export function readMemberClaim(request: FastifyRequest): { readonly uid: string; readonly member: string } {
   const read = readMember(headerText(request, MEMBER_HEADER) ?? '');
   if ('value' in read) return read.value;
   throw new FederationError('bad-signature', 'the header X-Oscar-Member is not readable');

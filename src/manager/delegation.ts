@@ -130,11 +130,11 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   let delegator: Delegator | undefined;
   /** The same, since it knows of all that is under way. */
   let begun: Delegator | undefined;
-  const coordinatorOf = coordinators({ ways, coordination, catalog });
+  const findCoordinator = coordinators({ ways, coordination, catalog });
   const taken = new DelegationTarget({
     ...jobs,
     dispatcher: line,
-    coordinatorOf,
+    coordinatorOf: findCoordinator,
     stores: { registered: config.clusters, isOwn: federation.isOwn, own: ownEndpoints(jobs) },
     ...(parts.quotas && { quotas: parts.quotas }),
     unreadable: probe.unreadable,
@@ -165,7 +165,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   return {
     server,
     enter: (principal, worker, event) =>
-      enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
+      enterJob(principal, worker, event, { coordinatorOf: findCoordinator, maxEventBytes: config.maxEventBytes }),
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readJobLog(record, options, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),

@@ -58,12 +58,12 @@ export async function startManager(
   const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
   const durations = new LocalDurations(config.clusterId);
   const observers = [jobMeters(meters), durations, ...tracing.observers];
-  const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
+  const running = await openObservedJobs(config, cluster, { ...store, description, account }, observers, log);
   if (running) opened.defer(() => running.close());
   const providers = openProviders(config, log);
   opened.defer(() => providers?.close());
-  const catalog = catalogOf(config, cluster, store, providers, running?.jobs);
-  const oidc = config.oidcEnable ? oidcOf(config, log) : undefined;
+  const catalog = openServices(config, cluster, store, providers, running?.jobs);
+  const oidc = config.oidcEnable ? openTokenVerifier(config, log) : undefined;
   const authenticator = createAuthenticator({
     admin: { username: config.username, password },
     ...(oidc && { oidc }),
@@ -145,7 +145,7 @@ export async function startManager(
     sharedLog: sharedLog(config, cluster),
     ...(quotas && { queueTrouble: () => quotas.problem }),
     storeTrouble: store.trouble,
-    clusterConfig: clusterConfigOf(config),
+    clusterConfig: toClusterConfig(config),
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,
     readTimeoutMs: config.readTimeoutSeconds * 1000,
@@ -200,8 +200,8 @@ function sharedLog({ name, kubeconfig }: Config, { kubernetes }: OpenedCluster):
   return { write, lines: (wanted) => log.lines(wanted) };
 }
 
-/** Jobs run where this manager has a place for their records and for their files. */
-async function jobsOf(
+/** Undefined without an object store and a source of its events: then this manager runs no jobs. */
+async function openObservedJobs(
   config: Config,
   cluster: OpenedCluster,
   { objects, events, ...store }: OpenedStore & Pick<JobsStore, 'description' | 'account'>,
@@ -213,7 +213,7 @@ async function jobsOf(
   return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
 }
 
-function catalogOf(
+function openServices(
   config: Config,
   cluster: OpenedCluster,
   store: OpenedStore,
@@ -235,7 +235,7 @@ function catalogOf(
   };
 }
 
-function oidcOf(config: Config, log: Logger) {
+function openTokenVerifier(config: Config, log: Logger) {
   return createTokenVerifier({
     issuers: config.oidcIssuers,
     groups: config.oidcGroups,
@@ -246,7 +246,7 @@ function oidcOf(config: Config, log: Logger) {
   });
 }
 
-function clusterConfigOf(config: Config) {
+function toClusterConfig(config: Config) {
   return {
     name: config.name,
     namespace: config.namespace,

@@ -80,7 +80,7 @@ async function openMinio(
   const { MinioStore } = await import('../adapters/object-stores/minio/index.ts');
   const objects = new MinioStore({
     ...storeOptions(config, endpoint, keys, log),
-    findUserKeys: (uid) => keysOf(uid, cluster.secrets),
+    findUserKeys: (uid) => loadKeys(uid, cluster.secrets),
   });
   const store = {
     objects,
@@ -94,7 +94,7 @@ async function openMinio(
   return takeUp(store, config, endpoint, cluster, log);
 }
 
-async function keysOf(uid: string, secrets: SecretStore): Promise<StoreKeys | undefined> {
+async function loadKeys(uid: string, secrets: SecretStore): Promise<StoreKeys | undefined> {
   const { accessKey, secretKey } = (await secrets.get('user', uid))?.values ?? {};
   return accessKey && secretKey && { accessKey, secretKey };
 }

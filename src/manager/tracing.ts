@@ -16,7 +16,7 @@ export function openTracing(config: Config, log: Logger): Tracing {
   if (endpoint === undefined) return { observers: [], close: async () => {} };
   const exporter = new TraceExporter({
     endpoint,
-    headers: headersOf(config.tracesHeaders?.reveal() ?? ''),
+    headers: parseHeaders(config.tracesHeaders?.reveal() ?? ''),
     resource: {
       'service.name': config.name,
       'service.version': VERSION,
@@ -31,7 +31,7 @@ export function openTracing(config: Config, log: Logger): Tracing {
 }
 
 /** `name=value,name=value`, values URL-encoded, as OpenTelemetry says. */
-function headersOf(text: string): Record<string, Secret> {
+function parseHeaders(text: string): Record<string, Secret> {
   const pairs = text.split(',').map((pair) => pair.trim().split('=', 2));
   return Object.fromEntries(
     pairs.flatMap(([name, value]) =>

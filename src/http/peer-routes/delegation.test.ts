@@ -12,10 +12,10 @@ import { PeerConnection } from '../../peers/connection/peer-connection.ts';
 import { Transport } from '../../peers/connection/transport.ts';
 import { describeOrigin, describeTarget } from '../../peers/delegation-ports.conformance.ts';
 import { DelegationError, type MemberKey, sign } from '../../peers/index.ts';
-import { takeAnyBody } from '../body.ts';
+import { acceptAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { ADMIN, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
-import { OpenAnswers } from '../open-answers.ts';
+import { OpenResponses } from '../open-answers.ts';
 import { logRequests } from '../server.ts';
 import { delegationRoutes } from './delegation.ts';
 
@@ -31,7 +31,7 @@ async function openManager() {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: 1000,
   });
-  takeAnyBody(app);
+  acceptAnyBody(app);
   app.setErrorHandler(answerError);
   logRequests(app);
   for (const path of ['/system/config', '/system/status', '/system/logs/:name/:id']) {
@@ -47,7 +47,7 @@ async function openManager() {
       coordination: federated.coordination as unknown as Coordination,
     } satisfies Federations,
     maxEventBytes: LONGEST_EVENT,
-    open: new OpenAnswers(app),
+    open: new OpenResponses(app),
   });
   const endpoint = await app.listen({ host: '127.0.0.1', port: 0 });
   const address = { clusterId: 'b', endpoint, verify: true, guarded: false, kind: 'oscar' } as const;

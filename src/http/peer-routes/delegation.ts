@@ -5,11 +5,11 @@ import { authenticateWorker, type Federations, precheckWorker } from '../../fede
 import type { Authenticator } from '../../identity/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, readAttempt, readOpened, readReport, writePermit } from '../../peers/index.ts';
-import { beforeBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
-import type { OpenAnswers } from '../open-answers.ts';
-import { jobOf, nameParam } from '../params.ts';
+import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
+import type { OpenResponses } from '../open-answers.ts';
+import { jobParams, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { claimIn, routeSigned, SIGNED, signedPartsOf } from '../signed.ts';
+import { readMemberClaim, routeSigned, SIGNED, signedParts } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
 export interface DelegationDeps {
@@ -17,7 +17,7 @@ export interface DelegationDeps {
   readonly delegation: DelegationServer;
   readonly federations: Federations;
   readonly maxEventBytes: number;
-  readonly open: OpenAnswers;
+  readonly open: OpenResponses;
 }
 
 /** What managers of other clusters say about jobs (docs/peer-protocol.md#jobs). The API pages do not list it. */
@@ -33,20 +33,20 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   const hidden = { hide: true };
 
   const member = async (request: FastifyRequest, service: string): Promise<AuthenticatedWorker> => {
-    const from = await authenticateWorker({ ...signedPartsOf(request), service }, coordination);
-    request.who = `member ${claimIn(request).member}`;
+    const from = await authenticateWorker({ ...signedParts(request), service }, coordination);
+    request.who = `member ${readMemberClaim(request).member}`;
     return from;
   };
 
   app.get('/system/config', { ...SIGNED, schema: hidden }, async (request, reply) => {
-    const attempt = valueOf(readAttempt(request.query));
+    const attempt = requireValid(readAttempt(request.query));
     const from = await member(request, attempt.job.service);
     reply.header('cache-control', 'no-store');
     return writePermit(await delegation.permit(attempt, from));
   });
 
   const known = (request: FastifyRequest) =>
-    precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+    precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
 
   const report = '/system/federation/:name/jobs/:id/attempts/:epoch';
   const reports = {
@@ -57,11 +57,11 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
     ...beforeBody(known),
   };
   app.post(report, reports, async (request, reply) => {
-    const { name, id } = jobOf(request);
+    const { name, id } = jobParams(request);
     const from = await member(request, name);
     const { epoch } = request.params as { epoch: string };
-    const attempt = valueOf(readAttempt({ job: `${name}/${id}`, epoch }));
-    await delegation.report(attempt, valueOf(readReport(jsonOf(request))), from);
+    const attempt = requireValid(readAttempt({ job: `${name}/${id}`, epoch }));
+    await delegation.report(attempt, requireValid(readReport(readJsonBody(request))), from);
     return reply.code(204).send();
   });
 
@@ -75,7 +75,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   app.post('/system/federation/:name/jobs', enters, async (request, reply) => {
     const service = nameParam(request);
     const from = await member(request, service);
-    const { id, event, invoker } = valueOf(readOpened(jsonOf(request)));
+    const { id, event, invoker } = requireValid(readOpened(readJsonBody(request)));
     if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
     await delegation.open({ job: { service, id }, event, invoker }, from);
     return reply.code(201).header('location', `/system/jobs/${service}/${id}`).send();

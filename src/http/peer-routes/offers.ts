@@ -10,11 +10,11 @@ import { authenticateCoordinator, precheckCoordinator } from '../../federation/i
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, readOffer, traceIn, writeStatus } from '../../peers/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { beforeBody, hasBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
-import { headFirst } from '../open-answers.ts';
-import { flagOf, jobOf, nameParam } from '../params.ts';
-import { claimIn, headerText, SIGNED, signedPartsOf } from '../signed.ts';
+import { flushHeadersFirst } from '../open-answers.ts';
+import { jobParams, nameParam, readFlag } from '../params.ts';
+import { headerText, readMemberClaim, SIGNED, signedParts } from '../signed.ts';
 import type { DelegationDeps } from './delegation.ts';
 
 declare module 'fastify' {
@@ -32,21 +32,21 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   app.decorateRequest('offered', undefined);
 
   const coordinator = async (request: FastifyRequest, service: string): Promise<AuthenticatedCoordinator> => {
-    await authenticateCoordinator({ ...signedPartsOf(request), service }, workers);
-    const { uid, member } = claimIn(request);
+    await authenticateCoordinator({ ...signedParts(request), service }, workers);
+    const { uid, member } = readMemberClaim(request);
     request.who = `coordinator of ${member}`;
     return findClaimedWorker({ uid, member }, service, workers.catalog);
   };
 
   const known = async (request: FastifyRequest, service: string) => {
-    if (hasBody(request)) await precheckCoordinator({ ...signedPartsOf(request), service }, workers);
+    if (hasBody(request)) await precheckCoordinator({ ...signedParts(request), service }, workers);
   };
 
   const offers = {
     ...route,
     bodyLimit: longestBody(maxEventBytes),
     ...beforeBody(async (request) => {
-      const { uid, member } = claimIn(request);
+      const { uid, member } = readMemberClaim(request);
       const claimed = await findClaimedWorker({ uid, member }, nameParam(request), workers.catalog);
       await known(request, nameParam(request));
       const principal = await authenticateOwner(claimed.worker, () => systemPrincipal(request, authenticator));
@@ -56,34 +56,40 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   app.post('/job/:name', offers, async (request, reply) => {
     const service = nameParam(request);
     const from = await coordinator(request, service);
-    const read = valueOf(readOffer(jsonOf(request)));
+    const read = requireValid(readOffer(readJsonBody(request)));
     if (read.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
     const offer = { ...read, service, ...traceIn(headerText(request, 'traceparent')) };
     const { attempt } = await delegation.offer(offer, { ...from, principal: ownerIn(request) });
     return reply.code(201).header('location', `/system/jobs/${service}/${attempt}`).send({ attempt });
   });
 
-  const stops = { ...route, bodyLimit: SMALL_BODY, ...beforeBody((request) => known(request, jobOf(request).name)) };
+  const stops = {
+    ...route,
+    bodyLimit: SMALL_BODY,
+    ...beforeBody((request) => known(request, jobParams(request).name)),
+  };
   app.delete('/system/jobs/:name/:id', stops, async (request, reply) => {
-    const { name: service, id } = jobOf(request);
+    const { name: service, id } = jobParams(request);
     const from = await coordinator(request, service);
     await delegation.stop({ service, id }, from);
     return reply.code(204).send();
   });
 
   app.get('/system/logs/:name/:id', route, async (request, reply) => {
-    const { name: service, id } = jobOf(request);
+    const { name: service, id } = jobParams(request);
     const from = await coordinator(request, service);
-    const follow = flagOf(request, 'follow');
-    const options = { timestamps: flagOf(request, 'timestamps'), follow, signal: open.until(reply) };
+    const follow = readFlag(request, 'follow');
+    const options = { timestamps: readFlag(request, 'timestamps'), follow, signal: open.until(reply) };
     const log = await delegation.logs({ service, id }, options, from);
     reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
     if (!follow) return reply.send(Readable.from(log, { objectMode: false }));
-    return reply.header('connection', 'close').send(Readable.from(headFirst(reply, log), { objectMode: false }));
+    return reply
+      .header('connection', 'close')
+      .send(Readable.from(flushHeadersFirst(reply, log), { objectMode: false }));
   });
 
   app.get('/system/status', route, async (request) => {
-    const [, service = ''] = claimIn(request).member.split('/');
+    const [, service = ''] = readMemberClaim(request).member.split('/');
     return writeStatus(await delegation.status(await coordinator(request, service)));
   });
 }

@@ -13,7 +13,7 @@ import { writeOrder } from '../../peers/messages/federation.ts';
 import { describePeer } from '../../peers/peer.conformance.ts';
 import { createService, updateService } from '../../services/index.ts';
 import { admin, alice, bob, body } from '../../services/services.fixture.ts';
-import { takeAnyBody } from '../body.ts';
+import { acceptAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { logRequests } from '../server.ts';
 import { peerRoutes } from './peer.ts';
@@ -38,7 +38,7 @@ async function openManager() {
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
   });
-  takeAnyBody(app);
+  acceptAnyBody(app);
   app.setErrorHandler(answerError);
   logRequests(app);
   const deps = { authenticator, workers: scene.workers };

@@ -29,11 +29,11 @@ import {
 } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { beforeBody, hasBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { FROM_COORDINATOR, headerText, routeCoordinators, signedBytes, signedPartsOf } from '../signed.ts';
+import { FROM_COORDINATOR, headerText, routeCoordinators, signedBytes, signedParts } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;
@@ -74,7 +74,7 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
     { ...NEVER_SHED, schema: change, ...beforeBody((request) => knownMember(request, workers)) },
     async (request, reply) => {
       const keyId = await memberOf(request, workers);
-      await updateWorker(nameParam(request), valueOf(readChange(jsonOf(request))), keyId, workers);
+      await updateWorker(nameParam(request), requireValid(readChange(readJsonBody(request))), keyId, workers);
       return reply.code(204).send();
     },
   );
@@ -123,7 +123,7 @@ function workerOrderRoutes(app: FastifyInstance, { authenticator, workers }: Pee
 }
 
 function orderIn(request: FastifyRequest): WorkerOrder {
-  const order = valueOf(readOrder(headerText(request, FEDERATION_HEADER) ?? ''));
+  const order = requireValid(readOrder(headerText(request, FEDERATION_HEADER) ?? ''));
   return { ...order, name: order.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
 }
 
@@ -135,19 +135,19 @@ function memberOf(
   workers: Workers,
   brought?: Parameters<typeof authenticateCoordinator>[0]['brought'],
 ): Promise<string> {
-  return authenticateCoordinator({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+  return authenticateCoordinator({ ...signedParts(request), service: nameParam(request), brought }, workers);
 }
 
 /** What can be known before the body is read. */
 async function knownMember(request: FastifyRequest, workers: Workers): Promise<void> {
   if (!hasBody(request)) return;
   const brought = request.method === 'DELETE' ? broughtBy(request) : undefined;
-  await precheckCoordinator({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+  await precheckCoordinator({ ...signedParts(request), service: nameParam(request), brought }, workers);
 }
 
 function broughtBy(request: FastifyRequest) {
   const header = headerText(request, FEDERATION_HEADER);
-  return header === undefined ? undefined : valueOf(readBroughtKey(header));
+  return header === undefined ? undefined : requireValid(readBroughtKey(header));
 }
 
 const textOf = (request: FastifyRequest) => Buffer.from(signedBytes(request)).toString();

@@ -13,7 +13,7 @@ import {
 import type { Authenticator } from '../../identity/index.ts';
 import type { ObjectStore } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { beforeBody, jsonOf } from '../body.ts';
+import { beforeBody, readJsonBody } from '../body.ts';
 
 export interface BucketsDeps {
   readonly authenticator: Authenticator;
@@ -84,12 +84,12 @@ const PresignedSchema = Type.Object({
 export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   const { authenticator, objects, managerName } = deps;
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
-  const nameOf = (request: FastifyRequest) => (request.params as { name: string }).name;
+  const bucketParam = (request: FastifyRequest) => (request.params as { name: string }).name;
 
   const create = { summary: 'Create a bucket', tags, body: BodySchema, response: { 201: Type.Null() } };
   app.post('/system/buckets', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    await createBucket(principal, jsonOf(request), objects, managerName);
+    await createBucket(principal, readJsonBody(request), objects, managerName);
     return reply.code(201).send();
   });
 
@@ -108,7 +108,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   };
   app.put('/system/buckets', { schema: change, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    await changeBucket(principal, jsonOf(request), objects);
+    await changeBucket(principal, readJsonBody(request), objects);
     return reply.code(204).send();
   });
 
@@ -121,7 +121,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   };
   app.get('/system/buckets/:name', { schema: read }, async (request) => {
     const principal = await who(request);
-    const bucket = await findBucket(principal, 'use', nameOf(request), objects);
+    const bucket = await findBucket(principal, 'use', bucketParam(request), objects);
     const { page: from } = request.query as { page?: string };
     const page = await listObjects(bucket, from, deps.pageSize, objects);
     return {
@@ -140,7 +140,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   };
   app.delete('/system/buckets/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    await removeBucket(principal, nameOf(request), objects);
+    await removeBucket(principal, bucketParam(request), objects);
     return reply.code(204).send();
   });
 
@@ -153,6 +153,6 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   };
   app.post('/system/buckets/:name/presign', { schema: presign, ...beforeBody(who) }, async (request) => {
     const principal = await who(request);
-    return presignObject(principal, nameOf(request), jsonOf(request), objects, deps.now);
+    return presignObject(principal, bucketParam(request), readJsonBody(request), objects, deps.now);
   });
 }

@@ -5,7 +5,7 @@ import type { ClusterStore } from '../../model/service/index.ts';
 import type { NodeCapacity, SettingsStore, StoreKeys } from '../../ports/index.ts';
 import { setAllowedImages } from '../../services/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { beforeBody, jsonOf } from '../body.ts';
+import { beforeBody, readJsonBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { JSON_TYPE } from '../go-json.ts';
 
@@ -67,7 +67,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);
     return {
       config: { ...deps.clusterConfig, gpu_available: deps.nodes().some(({ total }) => total.gpu > 0) },
-      minio_provider: providerOf(deps.store, keys),
+      minio_provider: toProvider(deps.store, keys),
       allowed_image_repositories: settings.allowedImageRepositories,
     };
   });
@@ -85,7 +85,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
         'the keys of the administrator are settings: MINIO_ACCESS_KEY, MINIO_SECRET_KEY',
       );
     }
-    return { minio_provider: providerOf(deps.store, await deps.rotateKeys(principal)) };
+    return { minio_provider: toProvider(deps.store, await deps.rotateKeys(principal)) };
   });
 
   const write = {
@@ -100,13 +100,13 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     return reply.code(401).type(JSON_TYPE).send('""');
   };
   app.put('/system/config', { schema: write, onRequest }, async (request, reply) => {
-    const repositories = readRepositories(jsonOf(request));
+    const repositories = readRepositories(readJsonBody(request));
     await setAllowedImages(repositories ?? [], deps.settings);
     return reply.type(JSON_TYPE).send(JSON.stringify(repositories));
   });
 }
 
-function providerOf({ endpoint, verify, region }: ClusterStore, { accessKey, secretKey }: StoreKeys) {
+function toProvider({ endpoint, verify, region }: ClusterStore, { accessKey, secretKey }: StoreKeys) {
   return { endpoint, verify, access_key: accessKey.reveal(), secret_key: secretKey.reveal(), region };
 }
 

@@ -9,7 +9,7 @@ import { ALICE, BOB, openJobs } from '../../jobs/jobs.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, Incoming, personOf } from '../jobs-server.fixture.ts';
-import { OpenAnswers } from '../open-answers.ts';
+import { OpenResponses } from '../open-answers.ts';
 import { eventsRoutes } from './events.ts';
 
 const member = (more: Partial<LedgerMember> = {}): LedgerMember => ({
@@ -47,7 +47,7 @@ async function open(t: TestContext, visibility = 'private') {
   });
   const now = () => Date.UTC(2026, 0, 1);
   const members = new MemberWatch({ journal, services, now }, 10);
-  eventsRoutes(app, { authenticator, jobs, open: new OpenAnswers(app), members, heartbeatMs: 20 });
+  eventsRoutes(app, { authenticator, jobs, open: new OpenResponses(app), members, heartbeatMs: 20 });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     jobs,

@@ -6,7 +6,7 @@ import { ALICE, BOB, openJobs } from '../../jobs/jobs.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, CAROL, Incoming, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
-import { OpenAnswers } from '../open-answers.ts';
+import { OpenResponses } from '../open-answers.ts';
 import { eventsRoutes } from './events.ts';
 
 async function open(): Promise<JobsServer> {
@@ -122,7 +122,7 @@ describe('server-sent events', () => {
     t.after(() => app.close());
     app.decorateRequest('who', '');
     const authenticator = createAuthenticator({ admin: { username: 'oscar', password: new Secret('correct horse') } });
-    eventsRoutes(app, { authenticator, jobs, open: new OpenAnswers(app), heartbeatMs: 20 });
+    eventsRoutes(app, { authenticator, jobs, open: new OpenResponses(app), heartbeatMs: 20 });
     const url = await app.listen({ host: '127.0.0.1', port: 0 });
     const incoming = new Incoming(await fetch(`${url}/system/events`, { headers: { authorization: ADMIN } }));
     await incoming.until(/^(:\nid: .+\n\n){3}/);

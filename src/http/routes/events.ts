@@ -14,12 +14,12 @@ import {
 import type { Cursor } from '../../lib/version.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { goJson } from '../go-json.ts';
-import { headFirst, type OpenAnswers } from '../open-answers.ts';
+import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
 
 export interface EventsDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
-  readonly open: OpenAnswers;
+  readonly open: OpenResponses;
   /** Without it nothing is told of federations. */
   readonly members?: MemberWatch;
   /** How often a connection on which nothing happens is shown to be alive. */
@@ -66,7 +66,7 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
         .header('x-accel-buffering', 'no')
         // While the manager stops it would be kept for another request.
         .header('connection', 'close')
-        .send(Readable.from(headFirst(reply, text), { objectMode: false }))
+        .send(Readable.from(flushHeadersFirst(reply, text), { objectMode: false }))
     );
   });
 }
@@ -79,7 +79,7 @@ async function* eventText(
 ): AsyncGenerator<string, undefined> {
   let said = Number.NEGATIVE_INFINITY;
   for await (const seen of changes) {
-    const events = eventsOf(seen, principal);
+    const events = readEvents(seen, principal);
     if (events.length === 0 && performance.now() - said < heartbeatMs) continue;
     said = performance.now();
     // The cursor stands at the end of what was read together, so it comes with the last of it. Alone it is no event, but
@@ -114,7 +114,7 @@ async function* merged<T>(
 }
 
 /** Each without its last line: what is after it may say more. */
-function eventsOf(seen: VisibleChanges | MissedChanges, principal: Admin | User): string[] {
+function readEvents(seen: VisibleChanges | MissedChanges, principal: Admin | User): string[] {
   if ('missed' in seen) return ['event: resync\ndata: {}\n'];
   return [
     ...seen.jobs.map((record) => `event: job\ndata: ${goJson(summarizeJob(record, principal))}\n`),

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type ExecutionLog, readExecutions } from '../execution-log.ts';
-import { flagOf } from '../params.ts';
+import { readFlag } from '../params.ts';
 
 const ExecutionSchema = Type.Object({
   timestamp: Type.String(),
@@ -35,7 +35,7 @@ export function executionLogRoutes(app: FastifyInstance, { authenticator, execut
   };
   app.get('/system/logs', { schema }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
-    const wanted = { timestamps: flagOf(request, 'timestamps'), previous: flagOf(request, 'previous') };
+    const wanted = { timestamps: readFlag(request, 'timestamps'), previous: readFlag(request, 'previous') };
     return { logs: await readExecutions(principal, wanted, executions) };
   });
 }

@@ -9,7 +9,7 @@ import { AccessTokenSource, createAuthenticator, createTokenVerifier, findGrant 
 import { Secret } from '../../lib/secret.ts';
 import { createService } from '../../services/index.ts';
 import { body, alice as hers } from '../../services/services.fixture.ts';
-import { takeAnyBody } from '../body.ts';
+import { acceptAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { logRequests } from '../server.ts';
 import { federationTokenRoutes } from './federation-token.ts';
@@ -34,7 +34,7 @@ async function openManager() {
     log,
   });
   const app: FastifyInstance = Fastify();
-  takeAnyBody(app);
+  acceptAnyBody(app);
   app.setErrorHandler(answerError);
   logRequests(app);
   federationTokenRoutes(app, { authenticator, catalog, tokenSource });

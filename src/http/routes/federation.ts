@@ -18,11 +18,11 @@ import type { Authenticator, Principal } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
 import { readPassedChange } from '../../peers/index.ts';
 import { findService, oldVersion } from '../../services/index.ts';
-import { credentialOf, serviceBearer, servicePrincipal } from '../authentication.ts';
-import { beforeBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
-import { etagOf, ifMatchOf, Name, nameParam } from '../params.ts';
+import { callerCredential, serviceBearer, servicePrincipal } from '../authentication.ts';
+import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
+import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { signedPartsOf } from '../signed.ts';
+import { signedParts } from '../signed.ts';
 
 export interface FederationDeps {
   readonly authenticator: Authenticator;
@@ -66,7 +66,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
     const read = { summary: 'Topology and members', tags, params: Name, querystring: Include, response: { 200: view } };
     app.get(url, { schema: read }, async (request, reply) => {
       const { version, view: seen } = await viewFor(request, deps);
-      return reply.header('etag', etagOf(version)).send(spelt(key, seen));
+      return reply.header('etag', toEtag(version)).send(spelt(key, seen));
     });
     for (const [method, summary] of VERBS) {
       const schema = {
@@ -83,7 +83,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
         ...beforeBody((request) => who(request, deps)),
         async handler(request, reply) {
           const { version, view: seen } = await change(method, request, deps);
-          if (version !== undefined) reply.header('etag', etagOf(version));
+          if (version !== undefined) reply.header('etag', toEtag(version));
           return reply.send(spelt(key, seen));
         },
       });
@@ -132,26 +132,31 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
   const principal = await who(request, deps);
   // What any change needs at least; `changeMembers` asks for more where it takes more.
   const record = await findService(principal, 'add-member', nameParam(request), federations.workers.catalog);
-  const body = bodyOf(request, method);
-  const ifMatch = ifMatchOf(request);
+  const body = readMembersBody(request, method);
+  const ifMatch = readIfMatch(request);
   if (isWorker(record)) {
     // Whatever changes at the coordinator changes its workers too, so that theirs says as much.
     if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameParam(request));
     const passed = { method, ...(body !== undefined && { body }) };
-    const answer = await forwardChange(record, { principal, credential: credentialOf(request) }, passed, federations);
+    const answer = await forwardChange(
+      record,
+      { principal, credential: callerCredential(request) },
+      passed,
+      federations,
+    );
     const members = answer.members.length > 0 ? answer.members : null;
     const pending = answer.pending.map((member) => `${member}: does not have it yet: the coordinator says why`);
-    return { view: { topology: answer.topology, members, ...warningsOf(pending, answer.absent) } };
+    return { view: { topology: answer.topology, members, ...toWarnings(pending, answer.absent) } };
   }
   const { record: changed, pending, absent } = await changeAs(principal, request, { method, body, ifMatch }, deps);
   const reasons = pending.map(({ member, reason }) => `${member}: ${reason}`);
   return {
     version: changed.version,
-    view: { ...membersView(changed.service.definition), ...warningsOf(reasons, absent) },
+    view: { ...membersView(changed.service.definition), ...toWarnings(reasons, absent) },
   };
 }
 
-function warningsOf(pending: readonly string[], absent: readonly string[] = []) {
+function toWarnings(pending: readonly string[], absent: readonly string[] = []) {
   const warnings = [...pending, ...absent.map((name) => `${name}: is not a member, so nothing was done about it`)];
   return warnings.length > 0 ? { warnings } : {};
 }
@@ -166,7 +171,7 @@ function changeAs(
   }: { readonly method: Method; readonly body?: unknown; readonly ifMatch?: Version | undefined },
   { federations: { coordination } }: FederationDeps,
 ): Promise<ChangedFederation> {
-  const credential = credentialOf(request);
+  const credential = callerCredential(request);
   const intention = parseMembersChange(method, body);
   const caller = principal.kind === 'service-token' ? { principal } : { principal, ...(credential && { credential }) };
   return changeMembers(caller, nameParam(request), intention, coordination, ifMatch);
@@ -193,15 +198,15 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
     },
   };
   const known = async (request: FastifyRequest) => {
-    await precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+    await precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
     await serviceBearer(request, deps.authenticator, await workers.catalog.services.get(nameParam(request)));
   };
   app.post('/system/federation/:name/changes', { ...NEVER_SHED, schema, ...beforeBody(known) }, async (request) => {
-    const signed = { ...signedPartsOf(request), service: nameParam(request), once: true };
+    const signed = { ...signedParts(request), service: nameParam(request), once: true };
     const { record } = await authenticateWorker(signed, coordination);
     const principal = await serviceBearer(request, deps.authenticator, record);
     await findService(principal, 'add-member', nameParam(request), workers.catalog);
-    const passed = valueOf(readPassedChange(jsonOf(request)));
+    const passed = requireValid(readPassedChange(readJsonBody(request)));
     return toForwardedAnswer(await changeAs(principal, request, passed, deps));
   });
 }
@@ -215,10 +220,10 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
     response: { 204: Type.Null() },
   };
   const known = (request: FastifyRequest) =>
-    precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+    precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
   const options = { ...NEVER_SHED, schema, bodyLimit: SMALL_BODY, ...beforeBody(known) };
   app.post('/system/federation/:name/departures', options, async (request, reply) => {
-    const signed = { ...signedPartsOf(request), service: nameParam(request) };
+    const signed = { ...signedParts(request), service: nameParam(request) };
     const { ledger, member } = await authenticateWorker(signed, coordination);
     await recordDeparture(ledger.uid, member.keyId, coordination);
     return reply.code(204).send();
@@ -226,9 +231,9 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
 }
 
 /** DELETE may come without a body. */
-function bodyOf(request: FastifyRequest, method: Method): unknown {
+function readMembersBody(request: FastifyRequest, method: Method): unknown {
   const isEmpty = !(request.body instanceof Uint8Array) || request.body.length === 0;
-  const body = method === 'DELETE' && isEmpty ? undefined : jsonOf(request);
+  const body = method === 'DELETE' && isEmpty ? undefined : readJsonBody(request);
   const { force } = request.query as { force?: string };
   if (method !== 'DELETE' || force !== 'true') return body;
   return { ...(Array.isArray(body) ? { members: body } : (body ?? {})), force: true };

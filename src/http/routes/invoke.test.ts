@@ -106,7 +106,7 @@ for (const path of ['job', 'run']) {
     test('a name that no service can have: 400 with a sentence', async () => {
       const answer = await server.call('POST', `/${path}/no%20name`, { as: TOKEN, body: 'x' });
       assert.equal(answer.status, 400);
-      assert.match(answer.text, /not a legal name/);
+      assert.match(answer.text, /service name in the path is invalid/);
     });
 
     test('an event that is too large, with or without its length said before: 413 with a sentence', async () => {

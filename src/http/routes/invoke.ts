@@ -14,11 +14,11 @@ import {
 import type { JobKey } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { findService } from '../../services/index.ts';
-import { credentialOf, serviceBearer } from '../authentication.ts';
+import { callerCredential, serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
-import { type ExecutionLog, executionOf } from '../execution-log.ts';
+import { type ExecutionLog, toExecution } from '../execution-log.ts';
 import { TEXT_TYPE } from '../go-json.ts';
-import { whenLeft } from '../open-answers.ts';
+import { abortOnDisconnect } from '../open-answers.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
 import { headerText } from '../signed.ts';
@@ -95,18 +95,18 @@ export function invokeRoutes(
       request.caller = { principal, record };
     },
     onResponse: async (request: FastifyRequest, reply: FastifyReply) => {
-      executions.add(executionOf(request, reply, userOf(request), jobs.now()));
+      executions.add(toExecution(request, reply, toUserId(request), jobs.now()));
     },
     errorHandler: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) =>
       answerError(isTooLarge(error) ? eventTooLarge(jobs.maxEventBytes) : error, request, reply),
   };
 
   const submit = async (request: FastifyRequest) => {
-    const { principal, record } = callerOf(request);
+    const { principal, record } = toCaller(request);
     const delegated = delegatedIn(request);
     const key = delegated
-      ? await submitDelegated(principal, record, eventOf(request), delegated, jobs, origins)
-      : await submitJob(principal, record, eventOf(request), 'job', jobs);
+      ? await submitDelegated(principal, record, toEvent(request), delegated, jobs, origins)
+      : await submitJob(principal, record, toEvent(request), 'job', jobs);
     if (delegated) request.log.info({ ...key, from: delegated.from }, 'another cluster has delegated a job');
     return { key, location: `/system/jobs/${key.service}/${key.id}` };
   };
@@ -123,9 +123,9 @@ export function invokeRoutes(
     response: { 201: Type.Null() },
   };
   app.post('/job/:name', { ...common, schema: submission }, async (request, reply) => {
-    const { principal, record } = callerOf(request);
+    const { principal, record } = toCaller(request);
     const { key, location } =
-      enter && isWorker(record) ? await enter(principal, record.service, eventOf(request)) : await submit(request);
+      enter && isWorker(record) ? await enter(principal, record.service, toEvent(request)) : await submit(request);
     return reply.code(201).header('location', location).header('x-oscar-job-id', key.id).send();
   });
 
@@ -141,13 +141,13 @@ export function invokeRoutes(
     response: { 200: Type.String(), 500: Type.String() },
   };
   app.post('/run/:name', { ...common, schema: run }, async (request, reply) => {
-    const { principal, record } = callerOf(request);
+    const { principal, record } = toCaller(request);
     const options = {
       timeout: runTimeoutMs,
-      left: whenLeft(reply),
+      left: abortOnDisconnect(reply),
       accepted: ({ id }: { id: string }) => void reply.header('x-oscar-job-id', id),
     };
-    const { succeeded, exitCode, answer } = await invokeService(principal, record, eventOf(request), options, jobs);
+    const { succeeded, exitCode, answer } = await invokeService(principal, record, toEvent(request), options, jobs);
     if (exitCode !== undefined) reply.header('x-oscar-exit-code', String(exitCode));
     // What a script writes must not become a page of ours.
     reply.header('x-content-type-options', 'nosniff');
@@ -158,14 +158,14 @@ export function invokeRoutes(
   });
 }
 
-function callerOf({ caller }: FastifyRequest): Caller {
+function toCaller({ caller }: FastifyRequest): Caller {
   if (!caller) throw new Error('a request came past its authentication');
   return caller;
 }
 
-const eventOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
+const toEvent = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
 
-function userOf({ caller }: FastifyRequest): string {
+function toUserId({ caller }: FastifyRequest): string {
   return caller?.principal.kind === 'user' ? caller.principal.uid : 'nil';
 }
 
@@ -179,7 +179,7 @@ function delegatedIn(request: FastifyRequest): Delegated | undefined {
   const id = headerText(request, 'x-delegated-job-id')?.trim();
   const from = headerText(request, 'x-delegated-from') ?? '';
   if (!id) return undefined;
-  const credential = credentialOf(request);
+  const credential = callerCredential(request);
   const bearer = credential?.kind === 'bearer' ? { bearer: credential.token } : {};
   // Whatever else it is, it does not get into records and logs.
   return { id, from: /^[\w.:-]{1,128}$/.test(from) ? from : '', ...bearer };

@@ -8,15 +8,15 @@ import type { LogOptions } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
-import { headFirst, type OpenAnswers } from '../open-answers.ts';
-import { flagOf, JobName, jobOf, Name, nameParam, queryOf } from '../params.ts';
+import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
+import { JobName, jobParams, Name, nameParam, queryParam, readFlag } from '../params.ts';
 
 export interface JobLogsDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
   /** Jobs in a page: `JOB_LISTING_LIMIT`. */
   readonly pageSize: number;
-  readonly open: OpenAnswers;
+  readonly open: OpenResponses;
   /** What the script of a job printed, wherever it ran. */
   readonly logOf?: ((record: JobRecord, options: LogOptions) => AsyncIterable<Uint8Array>) | undefined;
 }
@@ -48,7 +48,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   };
   app.get('/system/logs/:name', { schema: list }, async (request) => {
     const principal = await who(request);
-    const page = queryOf(request, 'page');
+    const page = queryParam(request, 'page');
     // Whoever waits for the answer of a call is not looking for it here: the Go manager has no record of those.
     const triggers = ['job', 'storage'] as const;
     const query = { triggers, limit: pageSize, ...(page !== undefined && { page }) };
@@ -70,7 +70,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   };
   app.delete('/system/logs/:name', { schema: clear, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    await removeJobs(principal, nameParam(request), flagOf(request, 'all'), jobs);
+    await removeJobs(principal, nameParam(request), readFlag(request, 'all'), jobs);
     return reply.code(204).send();
   });
 
@@ -86,16 +86,18 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   };
   app.get('/system/logs/:name/:id', { schema: read }, async (request, reply) => {
     const principal = await who(request);
-    const { name, id } = jobOf(request);
+    const { name, id } = jobParams(request);
     const record = await findJob(principal, name, id, jobs);
-    const follow = flagOf(request, 'follow');
-    const options = { timestamps: flagOf(request, 'timestamps'), follow, signal: open.until(reply) };
+    const follow = readFlag(request, 'follow');
+    const options = { timestamps: readFlag(request, 'timestamps'), follow, signal: open.until(reply) };
     const log = logOf(record, options);
     // What a script writes must not become a page of ours.
     reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
     if (!follow) return reply.send(Readable.from(log, { objectMode: false }));
     // Its connection is given up with it: while the manager stops it would be kept for another request.
-    return reply.header('connection', 'close').send(Readable.from(headFirst(reply, log), { objectMode: false }));
+    return reply
+      .header('connection', 'close')
+      .send(Readable.from(flushHeadersFirst(reply, log), { objectMode: false }));
   });
 
   const remove = {
@@ -106,7 +108,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   };
   app.delete('/system/logs/:name/:id', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    const { name, id } = jobOf(request);
+    const { name, id } = jobParams(request);
     await removeJob(principal, name, id, jobs);
     return reply.code(204).send();
   });

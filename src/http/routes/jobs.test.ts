@@ -132,8 +132,8 @@ describe('a list of jobs', () => {
   const refused: [string, RegExp][] = [
     ['state=running,asleep', /^state: must be one or more of accepted, queued/],
     ['page=bogus', /this page is not known/],
-    ['wait=5', /^wait: only together with since/],
-    ['since=x&state=running', /^since: not together with/],
+    ['wait=5', /^wait: requires since/],
+    ['since=x&state=running', /^since: cannot be combined with/],
     ['since=x&wait=61', /^wait: must be a number of seconds up to 60/],
     ['since=x&wait=-1', /^wait: must be/],
     ['since=x&wait=soon', /^wait: must be/],

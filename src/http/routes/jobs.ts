@@ -5,15 +5,15 @@ import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, vi
 import { JOB_STATES } from '../../model/job/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
-import type { OpenAnswers } from '../open-answers.ts';
-import { JobName, jobOf, Name, nameParam, readJobsQuery } from '../params.ts';
+import type { OpenResponses } from '../open-answers.ts';
+import { JobName, jobParams, Name, nameParam, readJobsQuery } from '../params.ts';
 
 export interface JobsDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
   /** Jobs in a page: `JOB_LISTING_LIMIT`. */
   readonly pageSize: number;
-  readonly open: OpenAnswers;
+  readonly open: OpenResponses;
 }
 
 const tags = ['jobs'];
@@ -77,7 +77,7 @@ const JobsSchema = Type.Object({
 });
 
 const JobsQuerystring = Type.Object({
-  state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, with commas between` })),
+  state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, separated by commas` })),
   page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
   since: Type.Optional(
     Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),
@@ -120,7 +120,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   const read = { summary: 'One job and its life', tags, params: JobName, response: { 200: JobSchema } };
   app.get('/system/jobs/:name/:id', { schema: read }, async (request) => {
     const principal = await who(request);
-    const { name, id } = jobOf(request);
+    const { name, id } = jobParams(request);
     return viewJob(await findJob(principal, name, id, jobs), principal);
   });
 
@@ -132,7 +132,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   };
   app.delete('/system/jobs/:name/:id', { schema: cancel, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    const { name, id } = jobOf(request);
+    const { name, id } = jobParams(request);
     await cancelJob(principal, name, id, jobs);
     return reply.code(202).send();
   });

@@ -13,7 +13,7 @@ interface Source {
 type SourceName = 'service-inventory' | 'prometheus' | 'request-logs' | 'country-attribution' | 'exposed-request-logs';
 
 /** @param since from when on all jobs are remembered; undefined: from the first one. */
-function sourceOf(name: SourceName, { from }: AskedRange, since: number | undefined): Source {
+function toSource(name: SourceName, { from }: AskedRange, since: number | undefined): Source {
   switch (name) {
     case 'prometheus':
       return {
@@ -63,7 +63,7 @@ export function totalsView(services: number, rows: readonly VisibleRow[], { rang
       users_count: sum.users,
       users: any ? sum.names : null,
     },
-    sources: sources.map((name) => sourceOf(name, range, remembered)),
+    sources: sources.map((name) => toSource(name, range, remembered)),
   };
 }
 
@@ -163,7 +163,7 @@ export const METRIC_NAMES = Object.keys(METRICS) as MetricName[];
 
 function metricView(name: MetricName, sum: Tally, { range, remembered }: Shown) {
   const { value, unit, source }: MetricRule = METRICS[name];
-  return { value: value(sum), ...(unit && { unit }), sources: [sourceOf(source, range, remembered)] };
+  return { value: value(sum), ...(unit && { unit }), sources: [toSource(source, range, remembered)] };
 }
 
 export function serviceMetricsView(service: string, rows: readonly VisibleRow[], shown: Shown) {
@@ -190,10 +190,10 @@ const DAY = 24 * 60 * 60 * 1000;
 const TIME = /^(\d{4}-\d{2}-\d{2})T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 /** The last day, unless the query says otherwise. */
-export function rangeOf(request: FastifyRequest, now: number): AskedRange {
-  const [start, end] = [parameterOf(request, 'start'), parameterOf(request, 'end')];
-  const endsAt = end === '' ? now : timeOf('end', end);
-  const from = start === '' ? endsAt - DAY : timeOf('start', start);
+export function readRange(request: FastifyRequest, now: number): AskedRange {
+  const [start, end] = [readParameter(request, 'start'), readParameter(request, 'end')];
+  const endsAt = end === '' ? now : readTime('end', end);
+  const from = start === '' ? endsAt - DAY : readTime('start', start);
   if (endsAt < from) throw new HttpError('bad-request', 'end: lies before start');
   return {
     from,
@@ -204,7 +204,7 @@ export function rangeOf(request: FastifyRequest, now: number): AskedRange {
   };
 }
 
-function timeOf(name: string, text: string): number {
+function readTime(name: string, text: string): number {
   const day = TIME.exec(text)?.[1];
   // `Date` takes the 30th of February for the 2nd of March.
   const isDay = day !== undefined && new Date(`${day}T00:00:00Z`).toJSON()?.startsWith(day);
@@ -223,10 +223,10 @@ interface AskedBreakdown {
   readonly format: 'json' | 'csv';
 }
 
-export function breakdownOf(request: FastifyRequest): AskedBreakdown {
-  const groupBy = oneOf('group_by', parameterOf(request, 'group_by'), GROUPS);
-  const format = oneOf('format', parameterOf(request, 'format') || 'json', ['json', 'csv']);
-  const include = parameterOf(request, 'include_users').toLowerCase() || 'false';
+export function toBreakdown(request: FastifyRequest): AskedBreakdown {
+  const groupBy = oneOf('group_by', readParameter(request, 'group_by'), GROUPS);
+  const format = oneOf('format', readParameter(request, 'format') || 'json', ['json', 'csv']);
+  const include = readParameter(request, 'include_users').toLowerCase() || 'false';
   const includeUsers = oneOf('include_users', include, ['true', 'false', '1', '0']);
   const asked = { groupBy, format, includeUsers: includeUsers === 'true' || includeUsers === '1' };
   if (asked.includeUsers && format === 'csv' && groupBy === 'service') {
@@ -235,11 +235,11 @@ export function breakdownOf(request: FastifyRequest): AskedBreakdown {
   return asked;
 }
 
-export function metricOf<Metric extends string>(
+export function toMetric<Metric extends string>(
   request: FastifyRequest,
   metrics: readonly Metric[],
 ): Metric | undefined {
-  const metric = parameterOf(request, 'metric');
+  const metric = readParameter(request, 'metric');
   return metric === '' ? undefined : oneOf('metric', metric, metrics);
 }
 
@@ -250,7 +250,7 @@ function oneOf<Value extends string>(name: string, given: string, values: readon
 }
 
 /** An empty one is as good as none; of several the first counts, as for the Go manager. */
-function parameterOf(request: FastifyRequest, name: string): string {
+function readParameter(request: FastifyRequest, name: string): string {
   const given = (request.query as Record<string, string | string[] | undefined>)[name];
   return [given].flat()[0] ?? '';
 }

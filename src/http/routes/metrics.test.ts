@@ -223,7 +223,7 @@ const mistakes = [
   { path: '/hers?metric=zzz', says: /^metric: must be one of cpu-hours/ },
   { path: '/hers?metric=countries-list', says: /^metric: must be one of cpu-hours/ },
   { path: '/hers?end=never', says: /^end: must be a time/ },
-  { path: '/Not%20a%20name', says: /not a legal name/ },
+  { path: '/Not%20a%20name', says: /service name in the path is invalid/ },
 ];
 test('a mistake is 400, and said in JSON', async (t) => {
   const get = await start(t);

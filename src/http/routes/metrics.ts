@@ -5,15 +5,15 @@ import { serviceUsage, type UsageDeps, visibleUsage } from '../../jobs/index.ts'
 import { systemPrincipal } from '../authentication.ts';
 import { Name, nameParam } from '../params.ts';
 import {
-  breakdownOf,
   breakdownTable,
   breakdownView,
   errorsAsJson,
   METRIC_NAMES,
-  metricOf,
-  rangeOf,
+  readRange,
   serviceMetricsView,
   serviceMetricView,
+  toBreakdown,
+  toMetric,
   totalsView,
 } from './metrics-view.ts';
 
@@ -93,7 +93,7 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   const shown = (request: FastifyRequest) => {
     const now = deps.now();
     const remembered = deps.rememberedMs === undefined ? undefined : now - deps.rememberedMs;
-    return { range: rangeOf(request, now), remembered };
+    return { range: readRange(request, now), remembered };
   };
   const onSend = errorsAsJson;
 
@@ -123,7 +123,7 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   };
   app.get('/system/metrics/breakdown', { schema: breakdown, onSend }, async (request, reply) => {
     const principal = await who(request);
-    const asked = breakdownOf(request);
+    const asked = toBreakdown(request);
     const { range } = shown(request);
     const { rows } = await visibleUsage(principal, range, deps);
     if (asked.format === 'json') return breakdownView(rows, range, asked);
@@ -141,7 +141,7 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   app.get('/system/metrics/:name', { schema: one, onSend }, async (request, reply) => {
     const principal = await who(request);
     const name = nameParam(request);
-    const metric = metricOf(request, METRIC_NAMES);
+    const metric = toMetric(request, METRIC_NAMES);
     const asked = shown(request);
     const rows = await serviceUsage(principal, name, asked.range, deps);
     if (rows === 'unknown') return reply.code(404).send();

@@ -36,7 +36,7 @@ export function serviceAuthRoutes(app: FastifyInstance, { authenticator, catalog
 function offeredToken(request: FastifyRequest, name: string): string | undefined {
   const { token } = request.query as { token?: string | string[] };
   const forwarded = String(request.headers['x-forwarded-uri'] ?? '').split('?')[1] ?? '';
-  const candidates = [token, new URLSearchParams(forwarded).get('token'), cookieOf(request, cookieName(name))];
+  const candidates = [token, new URLSearchParams(forwarded).get('token'), readCookie(request, cookieName(name))];
   return candidates.find(
     (candidate): candidate is string => typeof candidate === 'string' && isServiceToken(candidate),
   );
@@ -44,7 +44,7 @@ function offeredToken(request: FastifyRequest, name: string): string | undefined
 
 const cookieName = (name: string) => `oscar_service_${name.replaceAll('-', '_')}_auth`;
 
-function cookieOf(request: FastifyRequest, name: string): string | undefined {
+function readCookie(request: FastifyRequest, name: string): string | undefined {
   const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim());
   return pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
 }

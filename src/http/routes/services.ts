@@ -26,10 +26,10 @@ import {
   updateService,
   withoutClusterAccounts,
 } from '../../services/index.ts';
-import { credentialOf, systemPrincipal } from '../authentication.ts';
-import { beforeBody, jsonOf } from '../body.ts';
+import { callerCredential, systemPrincipal } from '../authentication.ts';
+import { beforeBody, readJsonBody } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
-import { etagOf, ifMatchOf, Name, nameParam } from '../params.ts';
+import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
 import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
@@ -49,13 +49,13 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const deploymentFor = (request: FastifyRequest, { service }: ServiceRecord) =>
     includesDeployment(request) ? (deploymentOf?.(service) ?? NO_DEPLOYMENT) : undefined;
   const callerOf = async (request: FastifyRequest) => {
-    const [principal, credential] = [await who(request), credentialOf(request)];
+    const [principal, credential] = [await who(request), callerCredential(request)];
     return { principal, ...(credential && { credential }) };
   };
 
   const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
-    const created = await createPlainOrFederated(await callerOf(request), jsonOf(request), federations);
+    const created = await createPlainOrFederated(await callerOf(request), readJsonBody(request), federations);
     return answerChanged(reply.code(201), created);
   });
 
@@ -67,7 +67,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
-    const changed = await updatePlainOrFederated(caller, jsonOf(request), ifMatchOf(request), federations);
+    const changed = await updatePlainOrFederated(caller, readJsonBody(request), readIfMatch(request), federations);
     return answerChanged(reply.code(changed.pending.length > 0 ? 200 : 204), changed);
   });
 
@@ -91,7 +91,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     const principal = await who(request);
     const record = await findService(principal, 'read', nameParam(request), catalog);
     return reply
-      .header('etag', etagOf(record.version))
+      .header('etag', toEtag(record.version))
       .type(JSON_TYPE)
       .send(view.one(record, seesToken(principal, record), deploymentFor(request, record)));
   });
@@ -175,7 +175,7 @@ async function removePlainOrFederated(
 
 /** Where members are missing, what became of each is said, one per line; otherwise the answer is empty, as clients expect. */
 function answerChanged(reply: FastifyReply, { record, pending }: ChangedFederation): FastifyReply {
-  reply.header('etag', etagOf(record.version));
+  reply.header('etag', toEtag(record.version));
   if (pending.length === 0) return reply.send();
   const reasons = new Map(pending.map(({ member, reason }) => [member, reason]));
   const lines = (record.service.definition.federation?.members ?? []).map(memberName).map((member) => {

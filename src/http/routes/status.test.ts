@@ -111,7 +111,7 @@ test('a failure is said in JSON; credentials that are missing get no body', asyn
   const { get } = await start(t, { jobs: broken });
   const { status, type, text } = await get('/system/status', ADMIN);
   assert.deepEqual([status, type], [500, 'application/json; charset=utf-8']);
-  assert.match(JSON.parse(text).error, /^the manager failed unexpectedly: ask its operator, naming request/);
+  assert.match(JSON.parse(text).error, /^internal error of the manager: report request/);
   assert.deepEqual(await get('/system/status'), { status: 401, type: null, text: '' });
   assert.equal((await get('/system/status', ALICE)).status, 200);
 });

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import Fastify from 'fastify';
 import { Secret } from '../../lib/secret.ts';
 import { StoreError } from '../../ports/index.ts';
-import { takeAnyBody } from '../body.ts';
+import { acceptAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { type StorageEventsDeps, storageEventsRoutes } from './storage-events.ts';
 
@@ -14,7 +14,7 @@ const TOKEN = 'a-token-of-the-store';
 async function serve(more: Partial<StorageEventsDeps> = {}) {
   const received: string[] = [];
   const app = Fastify({ logger: false });
-  takeAnyBody(app);
+  acceptAnyBody(app);
   app.setErrorHandler(answerError);
   app.decorateRequest('who', '');
   storageEventsRoutes(app, {

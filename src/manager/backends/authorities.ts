@@ -23,8 +23,8 @@ export function ownAuthorities(
   } catch {
     return {};
   }
-  const known = new Set(rootCertificates.map(contentOf));
-  const own = certificatesIn(pem).filter((each) => !known.has(contentOf(each)));
+  const known = new Set(rootCertificates.map(readContent));
+  const own = certificatesIn(pem).filter((each) => !known.has(readContent(each)));
   const readable = own.filter(isReadable);
   if (readable.length < own.length) {
     tell(
@@ -41,7 +41,7 @@ export function ownAuthorities(
 }
 
 /** Without the ways in which its lines can be broken. */
-const contentOf = (certificate: string) => certificate.replaceAll(/\s/g, '');
+const readContent = (certificate: string) => certificate.replaceAll(/\s/g, '');
 
 function isReadable(certificate: string): boolean {
   try {

@@ -72,8 +72,8 @@ export async function openKubernetesBackend(
     async lead({ services, store }, term) {
       const sweep = cluster.blobSweep({
         blobs,
-        attempts: () => attemptsOf(runner, store),
-        onRemoved: (entries) => log.info({ entries }, 'removed from the shelf what jobs had left that are gone'),
+        attempts: () => openAttempts(runner, store),
+        onRemoved: (entries) => log.info({ entries }, 'removed blobs of deleted jobs'),
       });
       term.defer(() => sweep.stop());
       sweep.start();
@@ -94,7 +94,7 @@ export async function openKubernetesBackend(
 }
 
 /** Those that are there, and those that will be, or may be again, since their job has not ended. */
-async function attemptsOf(runner: Pick<Runner, 'list'>, jobs: Pick<JobStore, 'unfinished'>): Promise<Set<string>> {
+async function openAttempts(runner: Pick<Runner, 'list'>, jobs: Pick<JobStore, 'unfinished'>): Promise<Set<string>> {
   const names = new Set(await runner.list());
   for await (const { attempts } of jobs.unfinished()) for (const { name } of attempts) names.add(name);
   return names;

@@ -78,7 +78,7 @@ interface Chosen {
 }
 
 async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
-  const instance = instanceOf(config.dataDir);
+  const instance = instanceId(config.dataDir);
   const docker: DockerSearch =
     config.localRuntime === 'process' ? { reason: 'OSCAR_LOCAL_RUNTIME=process' } : await findDocker(process.env);
   if (docker.socket !== undefined) {
@@ -102,7 +102,7 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
 }
 
 /** Two managers of one Docker tell their containers apart by where they keep their data. */
-function instanceOf(dataDir: string): string {
+function instanceId(dataDir: string): string {
   return createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 16);
 }
 
