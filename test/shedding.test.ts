@@ -8,7 +8,7 @@ import { startProcess } from './support/process.ts';
 
 const service = (name: string) => ({ name, image: 'ubuntu', script: 'echo' });
 
-describe('shedding: while the manager has too much to do', () => {
+describe('shedding: while the manager is overloaded', () => {
   const overloaded = () => ({ upMs: 60_000, lateMs: 5_000, ownCpu: 1, waiting: 1_000 });
   const member = `6f1c2a4e-0000-4000-8000-000000000001;b/demo;${Date.now()};${'n'.repeat(22)};${'0'.repeat(64)}`;
   const signed = { 'x-oscar-member': member };
@@ -21,7 +21,7 @@ describe('shedding: while the manager has too much to do', () => {
     ['GET', '/system/config'],
     ['GET', '/system/logs/demo'],
   ];
-  const letIn: [string, string, Record<string, string>, number][] = [
+  const accepted: [string, string, Record<string, string>, number][] = [
     ['GET', '/health', {}, 200],
     ['POST', '/system/events/storage', { authorization: `Bearer ${store.OSCAR_EVENTS_TOKEN}` }, 200],
     ['POST', '/job/demo', { authorization: `Bearer ${'0'.repeat(64)}` }, 401],
@@ -38,15 +38,15 @@ describe('shedding: while the manager has too much to do', () => {
     ['DELETE', '/system/services/demo/federation', signed, 404],
   ];
 
-  test('events of stores, jobs and other managers are let in, everything else is refused', async () => {
+  test('storage events, jobs and requests of other managers are accepted, everything else is rejected', async () => {
     await using manager = await startTestManager(store, temporaryDirectory(), overloaded);
     for (const [method, path] of refused) {
       const answer = await manager.call(method, path, { as: ADMIN });
       assert.equal(answer.status, 503, `${method} ${path}`);
       assert.equal(answer.headers.get('retry-after'), '2');
-      assert.match(answer.text, /too much to do/);
+      assert.match(answer.text, /the manager is overloaded/);
     }
-    for (const [method, path, headers, status] of letIn) {
+    for (const [method, path, headers, status] of accepted) {
       const body = method === 'GET' ? {} : { body: '{}' };
       const answer = await manager.call(method, path, { headers, ...body });
       assert.equal(answer.status, status, `${method} ${path}: ${answer.text}`);
@@ -54,7 +54,7 @@ describe('shedding: while the manager has too much to do', () => {
   });
 });
 
-test('shedding: a manager that gets little of the CPU refuses nothing, from its first request on', {
+test('shedding: a manager that gets little CPU rejects nothing, from its first request on', {
   timeout: 600_000,
 }, async (t) => {
   const directory = temporaryDirectory();

@@ -40,8 +40,8 @@ const MIN_WAITING = 100;
 const START_UP_MS = 10_000;
 
 /** Whether rejecting requests would reduce the load. A busy host alone is no reason. */
-export function isOverloaded({ upMs, lateMs: delayMs, ownCpu, waiting }: Load): boolean {
-  return upMs >= START_UP_MS && delayMs >= MAX_DELAY_MS && ownCpu >= MIN_OWN_CPU && waiting >= MIN_WAITING;
+export function isOverloaded({ upMs, lateMs, ownCpu, waiting }: Load): boolean {
+  return upMs >= START_UP_MS && lateMs >= MAX_DELAY_MS && ownCpu >= MIN_OWN_CPU && waiting >= MIN_WAITING;
 }
 
 /**

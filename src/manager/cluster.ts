@@ -20,22 +20,22 @@ import { knativeSettings } from './backends/knative.ts';
 import { kueueSettings } from './backends/kueue.ts';
 import { alwaysLeading, type Leadership, leadingBy, type Term } from './backends/leadership.ts';
 
-/** The stores of this cluster, whatever they stand on. */
+/** The stores of this cluster, on SQLite or on Kubernetes. */
 export interface OpenedCluster {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
   readonly jobs: JobStore;
-  /** Seals what lies beside the stores; absent when they are not files of ours. */
+  /** Encrypts files next to the stores; absent if the stores are not files of this manager. */
   readonly seal?: IdentitySeal;
-  /** Empty when the cluster is this machine. */
+  /** Empty for the local backend. */
   readonly kubernetesVersion: string;
-  /** What else Kubernetes has; absent when the cluster is this machine. */
+  /** Absent for the local backend. */
   readonly kubernetes?: KubernetesCluster;
-  /** Which of the managers of this cluster does what only one needs to do. */
+  /** Decides which manager of this cluster is the leader. */
   readonly leadership: Leadership;
-  /** Finishes what managers that died had begun. */
+  /** Completes operations that crashed managers had started. */
   tidy(catalog: Services, term: Term): Promise<void>;
   close(): Promise<void>;
 }
@@ -50,22 +50,22 @@ async function openLocal(config: Config, log: Logger): Promise<OpenedCluster> {
     ...cluster,
     kubernetesVersion: '',
     leadership: alwaysLeading(),
-    // The directory is ours alone: whatever is in the journal was left by somebody who is gone.
+    // No other manager uses this directory: all entries of the journal are from an earlier run.
     tidy: (catalog) => recover(Date.now(), catalog, log),
   };
 }
 
-/** The lease that the leader of several managers holds. */
+/** The Kubernetes Lease of the leader. */
 const LEASE = 'oscar-manager';
 
-/** Who leads says so more than three times before anybody doubts it. */
+/** The leader renews the lease more than three times before it can expire. */
 const RENEWED_EVERY = 4 / 15;
 
-/** How often the leader looks for what others left unfinished. Nobody waits for it. */
+/** How often the leader completes operations of crashed managers. No request waits for it. */
 const TIDY_EVERY_MS = 60_000;
 
 async function openKubernetes(config: Config, objectStore: ClusterStore, log: Logger): Promise<OpenedCluster> {
-  // Most managers of one machine never need it.
+  // Loaded on demand, because the local backend never needs it.
   const { openKubernetesCluster } = await import('../adapters/kubernetes/index.ts');
   const cluster = await openKubernetesCluster({
     ...(config.kubeconfig && { kubeconfig: config.kubeconfig }),
@@ -80,7 +80,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     pullSecrets: config.stagingPullSecrets,
     ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config, (problem) => log.warn(problem)) }),
     ...(config.kueueEnable && { kueue: kueueSettings(config) }),
-    report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
+    report: (problem) => log.warn({ err: problem }, 'request to the Kubernetes API failed'),
   });
   const watching = reportWaits(() => cluster.metrics().waitedMs, log);
   const identity = `${hostname()}-${randomUUID()}`;
@@ -121,16 +121,16 @@ async function tidyNowAndThen(
   log: Logger,
 ): Promise<void> {
   while (!signal.aborted) {
-    // Other managers may be in the middle of something younger.
+    // Newer operations may still be running in other managers.
     await recover(Date.now() - RESERVATION_LIFETIME, catalog, log).catch((err: unknown) =>
-      log.warn({ err }, 'what other managers had begun could not be finished: it is tried again'),
+      log.warn({ err }, 'could not complete the operations of other managers: retrying'),
     );
     await keepBeside();
     await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** Says when requests had to wait for the limit that the settings give: a limit that nobody sees is never raised. */
+/** Logs when requests had to wait for the configured rate limit, so that the operator can raise it. */
 function reportWaits(waitedMs: () => number, log: Logger): NodeJS.Timeout {
   let before = 0;
   const look = () => {
@@ -144,5 +144,5 @@ function reportWaits(waitedMs: () => number, log: Logger): NodeJS.Timeout {
 
 async function recover(begunBefore: number, catalog: Services, log: Logger): Promise<void> {
   const recovered = await recoverServices(begunBefore, catalog);
-  if (recovered > 0) log.info({ recovered }, 'finished what an earlier run had begun');
+  if (recovered > 0) log.info({ recovered }, 'completed operations of an earlier run');
 }

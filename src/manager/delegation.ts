@@ -41,7 +41,7 @@ import type { OpenJobs } from './jobs.ts';
 
 interface OpenDelegation {
   readonly server: DelegationServer;
-  /** A job that came to a worker. */
+  /** Accepts a job that was sent to a worker. */
   enter(principal: Principal, worker: Parameters<typeof enterJob>[1], event: Uint8Array): Promise<Entered>;
   /** Managers written in Go that delegate jobs to this one. */
   readonly origins: UpstreamOrigins;
@@ -49,7 +49,7 @@ interface OpenDelegation {
   outstanding(serviceUid: string, member: string): Promise<number>;
   /** Both sides of delegation, for the scheduler, while this manager leads. */
   forTerm(term: Term): DelegationRoles;
-  /** Once this manager can be reached, and leads. */
+  /** Called when this manager can be reached and is the leader. */
   lead(): void;
   close(): void;
 }
@@ -62,16 +62,16 @@ interface DelegationParts {
   readonly getOwnerToken: GetOwnerToken | undefined;
   readonly meters: DelegationMeters;
   readonly durations: LocalDurations;
-  /** What owners of services may still run here, where that is limited. */
+  /** The remaining quotas of service owners, if the cluster has quotas. */
   readonly quotas: KubernetesCluster['kueue'];
 }
 
-/** Jobs of this cluster that run on others, and theirs that run here. */
+/** Opens delegation: jobs of this cluster on other clusters, and their jobs on this one. */
 export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
   const { catalog, federation, authenticator, getOwnerToken, meters, durations } = parts;
   const { jobs, line, staging } = parts.running;
   const { coordination, workers, lines } = federation;
-  const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
+  const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'delegation failed');
 
   const probe = createObjectProbe({ networks: config.peerNetworks });
   const board = new Scoreboard({
@@ -126,7 +126,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     report,
   };
   const desk = new OriginFollower(origin);
-  /** While this manager leads. */
+  /** Set while this manager is the leader. */
   let delegator: Delegator | undefined;
   /** The same, since it knows of all that is under way. */
   let begun: Delegator | undefined;
@@ -147,7 +147,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     logs: (attempt, options, from) => taken.logs(attempt, options, from),
     async status() {
       const { snapshot, waiting } = own();
-      // Only who leads knows how many wait; from others it is better to hear nothing than none.
+      // Only the leader knows how many jobs wait; no answer is better than a wrong zero.
       return delegator ? { ...snapshot, pending: waiting } : snapshot;
     },
     permit: (attempt, from) => (delegator ?? desk).permit(attempt, from),
@@ -192,9 +192,9 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   };
 }
 
-/** For results on their way to other providers. */
+/** A temporary directory for results that are copied to other providers. */
 function commitsDirectory({ backend, dataDir }: Config): string {
-  // In a pod there is no data directory, and nothing of it would be needed again.
+  // A pod has no data directory, and the files are not needed after a restart.
   const directory = backend === 'local' ? join(dataDir, 'commits') : join(tmpdir(), 'oscar-commits');
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   return directory;
@@ -207,8 +207,8 @@ interface Deps {
 }
 
 /**
- * How a worker speaks to its coordinator: at the address that the operator's registry has, otherwise the one that came with
- * the worker; as the member whose key both know.
+ * Finds the client with which a worker calls its coordinator: at the address in OSCAR_CLUSTERS, otherwise at the one that was
+ * sent with the worker; authenticated with the member key.
  */
 function coordinators({ ways, coordination, catalog }: Deps) {
   return async ({ origin, keyId }: WorkerRole): Promise<Coordinator | undefined> => {
@@ -221,10 +221,10 @@ function coordinators({ ways, coordination, catalog }: Deps) {
   };
 }
 
-/** Endpoints at hand, each with its connections. */
+/** Number of cached endpoints, each with its connections. */
 const MOST_KEPT = 100;
 
-/** Members that are any server, with the headers that their owners want them to be sent. */
+/** Members of type `endpoint`, with the headers that their owners configured. */
 class Endpoints {
   readonly #kept = new Map<string, EndpointTarget>();
   readonly #networks: Config['peerNetworks'];
@@ -242,7 +242,7 @@ class Endpoints {
     const values = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
     const name = JSON.stringify([url, verify, values]);
     const known = this.#kept.get(name) ?? new EndpointTarget({ url, verify, headers, networks: this.#networks });
-    // The one that was asked for last is forgotten last.
+    // Move it to the end: the least recently used one is evicted first.
     this.#kept.delete(name);
     this.#kept.set(name, known);
     for (const [oldest, target] of this.#kept) {

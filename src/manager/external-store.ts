@@ -7,22 +7,22 @@ import { renewSubscriptions } from '../services/index.ts';
 import type { OpenedCluster } from './cluster.ts';
 import type { OpenedStore } from './object-store.ts';
 
-/** How often a store that does not answer is asked again. Longer: who installs both has to wait for their first service. */
+/** Retry interval while the store does not answer. Longer: after installing both, the first service waits for longer. */
 const ASK_EVERY_MS = 2_000;
 
-/** How often it is looked whether the store reports new objects: its operator may have started it anew. */
+/** How often the manager checks whether the store reports new objects, because the store may have been restarted. */
 const LOOK_EVERY_MS = 60_000;
 
 /**
- * A MinIO that has just started reads its buckets while it answers already, and then forgets rules that came in between. So
- * they are looked at again, later each time: one with thousands of buckets takes minutes to read them.
+ * A MinIO that has just started answers while it still loads its buckets, and then loses rules that were set in between. So
+ * the manager checks them again, with growing delays: loading thousands of buckets takes minutes.
  */
 const MEND_AFTER_MS = [0, 5_000, 60_000, 300_000];
 
-/** A store that has been up for longer than this at our start has read its buckets. */
+/** A store that has been up for longer than this when the manager starts has loaded its buckets. */
 const SETTLED_MS = 600_000;
 
-/** It sends its events to our hook, and keeps those that it cannot deliver: there is nothing to take from it. */
+/** The store sends its events to our webhook and stores those that it cannot deliver, so that there is nothing to poll. */
 const SENT_TO_THE_HOOK: EventSource = {
   take: async () => [],
   acknowledge: async () => undefined,
@@ -30,7 +30,7 @@ const SENT_TO_THE_HOOK: EventSource = {
   backlog: async () => ({ events: 0 }),
 };
 
-/** How any store that stands elsewhere is reached. */
+/** How to connect to an external store. */
 export const storeOptions = (config: Config, publicEndpoint: string, keys: StoreKeys, log: Logger) => ({
   endpoint: config.minioEndpoint,
   publicEndpoint,
@@ -44,19 +44,19 @@ export const storeOptions = (config: Config, publicEndpoint: string, keys: Store
 
 interface ExternalStore {
   readonly objects: S3Store;
-  /** Why it does not report new objects. */
+  /** Why the store does not report new objects. */
   readonly trouble: () => Promise<EventTrouble | undefined>;
-  /** For how many milliseconds its youngest server has been up, where it tells that. */
+  /** Milliseconds since its newest server started, if the store reports it. */
   readonly upFor?: () => Promise<number>;
-  /** Says in the log what else is missing. */
+  /** Logs what else is missing. */
   readonly look?: () => Promise<void>;
-  /** What else is put right once it answers, while the manager works already. */
+  /** Further set-up after the store has answered, while the manager is already running. */
   readonly mend?: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Takes up a store that stands elsewhere. One that is away stops nobody from starting: what needs it says so, and once it
- * answers, it is made ready. A bucket of the manager's that somebody else has does stop the start.
+ * Opens an external store. The manager starts even if the store does not answer: requests that need it fail, and it is set up
+ * once it answers. The start fails if the manager's own bucket belongs to another user.
  */
 export async function takeUp(
   store: ExternalStore,
@@ -86,7 +86,7 @@ export async function takeUp(
       objects.close();
       throw error;
     }
-    log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: it is asked again');
+    log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: retrying');
     void untilReady(ready, error, signal, log).then(keepRight);
   }
   return {
@@ -111,7 +111,7 @@ async function makeReady(
 ): Promise<void> {
   await objects.ensureStaging();
   if (!(await objects.supportsSeveralManagers())) {
-    log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
+    log.warn('the object store ignores conditional writes: upgrade it, or run one manager only');
   }
   await look?.();
   await watch.look();
@@ -126,9 +126,9 @@ async function untilReady(ready: () => Promise<void>, first: Error, signal: Abor
     try {
       return await ready();
     } catch (err) {
-      // Each reason once: one that was away may come back, and refuse.
+      // Each reason is logged once: a store that was unreachable may come back and reject requests.
       const problem = err instanceof Error ? err.message : String(err);
-      if (problem !== told) log.error({ err }, 'the object store cannot be used: it is asked again');
+      if (problem !== told) log.error({ err }, 'the object store cannot be used: retrying');
       told = problem;
     }
   }
@@ -143,7 +143,7 @@ async function lookAgain(
   for (;;) {
     await pause(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
-    // That a store does not answer is said by whoever needs it.
+    // A store that does not answer is reported by the operations that need it.
     await watch.look().catch(() => undefined);
     if (await starts.look().catch(() => false)) startedAnew();
   }
@@ -167,20 +167,20 @@ async function mend(
   try {
     await more?.(signal);
     const subscriptions = await renewSubscriptions(services, objects, signal);
-    log.debug({ subscriptions }, 'the rules of the object store are as they should be');
+    log.debug({ subscriptions }, 'the event rules of the object store are correct');
   } catch (err) {
     if (!signal.aborted)
-      log.warn({ err }, 'the rules of the object store could not be looked at: objects are found late');
+      log.warn({ err }, 'could not check the event rules of the object store: new objects are found late');
   }
 }
 
-/** What is kept of a store that can be started anew, with other settings, at any time. */
+/** Watches a store that can be restarted with other settings at any time. */
 interface EventWatch {
-  /** Why it does not report new objects now. What has changed since the last time is told in the log, once. */
+  /** Why it does not report new objects now. A change since the last call is logged once. */
   look(): Promise<EventTrouble | undefined>;
 }
 
-/** `eased` is called when it lacks less than before: rules that could not be made then can be made now. */
+/** `eased` is called when fewer targets are missing than before: rules that failed then can be created now. */
 export function watchEvents(
   ask: () => Promise<EventTrouble | undefined>,
   log: Pick<Logger, 'info' | 'warn'>,
@@ -202,16 +202,16 @@ export function watchEvents(
   };
 }
 
-/** Whether a store that stands elsewhere was started anew: that can be at any time, and nobody tells us. */
+/** Detects restarts of an external store, which the store does not report. */
 interface StartWatch {
-  /** Was it, since it was last looked and it answered? */
+  /** Whether it was restarted since the last check that it answered. */
   look(): Promise<boolean>;
 }
 
-/** It counts in whole seconds, and our question takes a while. */
+/** Tolerance: the store counts in whole seconds, and the request takes time. */
 const INEXACT_MS = 2_000;
 
-/** `upFor` is how long it has been up now; the first look is at the last `before`. All of it milliseconds. */
+/** `upFor` is how long the store has been up; the first check compares with `before`. All in milliseconds. */
 export function watchStarts(
   upFor: (() => Promise<number>) | undefined,
   before: number,
@@ -238,19 +238,19 @@ export interface EventTrouble {
 
 type Settings = Pick<Config, 'eventsToken' | 'endpoint'>;
 
-/** The manager's own. */
+/** The targets of the manager. */
 const NO_TOKEN: EventTrouble = {
   problem: 'OSCAR_EVENTS_TOKEN is not set: what the object store reports is refused, and new objects are found late',
   set: ['OSCAR_EVENTS_TOKEN=<one word, for the manager>'],
 };
 
-/** Of a MinIO that lacks these of our targets. */
+/** For a MinIO that does not have these targets of the manager. */
 export function minioTrouble(missing: readonly string[], settings: Settings): EventTrouble | undefined {
   const { eventsToken, endpoint = '<this manager>' } = settings;
   if (missing.length === 0) return eventsToken ? undefined : NO_TOKEN;
   return {
     problem:
-      'the object store does not report new objects: set this in its environment, as docs/minio.md says, and start it once. ' +
+      'the object store does not report new objects: set this in its environment, as docs/minio.md says, and restart it. ' +
       'Until then they are looked for every few minutes',
     set: [
       ...(eventsToken ? [] : NO_TOKEN.set),
@@ -258,16 +258,16 @@ export function minioTrouble(missing: readonly string[], settings: Settings): Ev
         `MINIO_NOTIFY_WEBHOOK_ENABLE_${target}=on`,
         `MINIO_NOTIFY_WEBHOOK_ENDPOINT_${target}=${endpoint}/system/events/storage`,
         `MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_${target}=<OSCAR_EVENTS_TOKEN of the manager>`,
-        // The other one forgets what it cannot deliver, which makes it quick.
+        // The other target drops what it cannot deliver, which makes it fast.
         ...(target === 'OSCAR_DURABLE'
-          ? [`MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_${target}=<a directory on a disk that it keeps>`]
+          ? [`MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_${target}=<a directory on a persistent disk>`]
           : []),
       ]),
     ],
   };
 }
 
-/** Of another store, which does not know these of the targets that the operator has named. */
+/** For another store that does not have these targets of the settings. */
 export function plainTrouble(
   missing: readonly string[],
   settings: Settings & Pick<Config, 'storeEventTargets'>,

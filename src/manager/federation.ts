@@ -27,46 +27,46 @@ import type { Services } from '../services/index.ts';
 import type { Term } from './backends/leadership.ts';
 
 export interface OpenFederation extends Federations {
-  /** Ways to other managers. */
+  /** Clients for other managers. */
   readonly lines: PeerConnections;
   readonly isOwn: (endpoint: string) => boolean;
-  /** Where a member is by now. */
+  /** The current address of a member. */
   readonly addressOf: (member: Parameters<typeof resolveMemberAddress>[0]) => PeerAddress;
-  /** From now on this one is told of other managers. */
+  /** Registers a listener for contacts with other managers. */
   tell(watcher: ManagerWatcher): void;
-  /** Where the manager listens, as soon as it does: then it knows its own address. */
+  /** Called when the manager listens, and so knows its own address. */
   listens(listening: AddressInfo, url: string): void;
-  /** Finishes what was begun, and looks after the members. */
+  /** Completes interrupted operations and reconciles the members while this manager leads. */
   lead(term: Term): Promise<void>;
   close(): void;
 }
 
-/** Whoever wants to know that other managers can be reached. They are named by their endpoints, as the ledger has them. */
+/** Listens for contacts with other managers, which are identified by their endpoints in the ledger. */
 interface ManagerWatcher {
-  /** A manager that did not answer has answered. */
+  /** A manager that was unreachable has answered. */
   onReachable(endpoint: string): void;
-  /** The manager of a member has asked for something. `hope` lets one request to it through, although it did not answer. */
+  /** The manager of a member has sent a request. `hope` allows one request to it, although it was unreachable. */
   onRequestFrom(endpoint: string, hope: () => void): void;
 }
 
-/** What is said of what was done to a federation. */
+/** Log messages of audited changes of a federation. */
 const AUDITED: Readonly<Record<Audited['what'], string>> = {
-  restored: 'members knew more than this manager, which went past them',
-  rekeyed: 'a member has another key',
-  'taken-over': 'a worker is a service of its own now',
+  restored: 'members had a newer revision than this manager, which now uses a higher one',
+  rekeyed: 'member got a new key',
+  'taken-over': 'worker became an independent service',
 };
 
 /** Bytes of a member key. */
 const KEY_BYTES = 32;
 
-/** What federations need of the parts of this manager that are put together later, or not at all. */
+/** What federations need from parts of this manager that are opened later, or not at all. */
 export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
   readonly getOwnerToken: GetOwnerToken | undefined;
-  /** Its store is a copy of another cluster's, and gets a name of its own. */
+  /** Its store is a copy of another cluster's, so that the manager needs a new instance id. */
   readonly newIdentity: boolean;
 }
 
-/** The part of this manager that deals with other managers. */
+/** Opens the federation part of this manager. */
 export async function openFederation(
   config: Config,
   catalog: Services,
@@ -76,7 +76,7 @@ export async function openFederation(
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = newIdentity ? await resetInstanceId(catalog) : await loadInstanceId(catalog);
-  if (newIdentity) log.warn({ instance }, 'this cluster is another one from now on');
+  if (newIdentity) log.warn({ instance }, 'this cluster has a new instance id');
   const audit = (event: Audited) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]);
   const workers = { catalog, instance, audit };
   const listening: { host: string; port: number }[] = [];
@@ -114,7 +114,7 @@ export async function openFederation(
     audit,
     onMemberHealth({ problem, ...look }) {
       if (!problem) return log.info(look, 'member answers again');
-      // What is no word of a peer is a fault of this manager, which nobody else tells of.
+      // An error that is not an answer of a peer is a fault of this manager, which only this line reports.
       const err = problem.cause instanceof OscarError ? undefined : problem.cause;
       log.warn({ ...look, cause: problem.message, ...(err !== undefined && { err }) }, 'member not up to date');
     },
@@ -129,7 +129,7 @@ export async function openFederation(
     newUid: randomUUID,
     newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),
   };
-  const report = (err: unknown, federation?: string) => log.warn({ err, federation }, 'trouble with a federation');
+  const report = (err: unknown, federation?: string) => log.warn({ err, federation }, 'federation operation failed');
   const interval = config.reconcileIntervalSeconds * 1000;
   return {
     coordination,
@@ -145,11 +145,11 @@ export async function openFederation(
       endpoint ||= url;
     },
     async lead({ signal, defer }) {
-      // A directory is ours alone; in Kubernetes another manager may be in the middle of something younger.
+      // No other manager uses a local directory; in Kubernetes, newer operations may still run in another manager.
       const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
       await settleWorkers(before, workers, log).catch(notSettled(log));
       await recoverFederations(before, coordination, (err, federation) =>
-        log.warn({ err, federation }, 'a federation that was not finished cannot be settled now: it is tried again'),
+        log.warn({ err, federation }, 'could not complete an interrupted federation operation: retrying'),
       );
       const looking = new Reconciler(coordination, { interval, report });
       reconciler = looking;
@@ -167,14 +167,14 @@ export async function openFederation(
 
 async function settleWorkers(begunBefore: number, workers: Workers, log: Logger): Promise<void> {
   const settled = await recoverWorkers(begunBefore, workers);
-  if (settled > 0) log.info({ settled }, 'finished what somebody had begun with members of federations');
+  if (settled > 0) log.info({ settled }, 'completed interrupted operations on workers');
 }
 
-/** Nobody leads less because of it: it is tried again. */
+/** Does not end the leadership: the operation is retried. */
 const notSettled = (log: Logger) => (err: unknown) =>
-  log.warn({ err }, 'what somebody had begun with members of federations cannot be finished now: it is tried again');
+  log.warn({ err }, 'could not complete interrupted operations on workers: retrying');
 
-/** Finishes what other managers left, and forgets what has been kept for long enough. */
+/** Completes operations of crashed managers, and removes expired records. */
 async function settleNowAndThen(interval: number, workers: Workers, signal: AbortSignal, log: Logger): Promise<void> {
   for (;;) {
     await pause(interval, undefined, { signal, ref: false }).catch(() => undefined);
@@ -183,11 +183,11 @@ async function settleNowAndThen(interval: number, workers: Workers, signal: Abor
   }
 }
 
-/** For this manager itself, which is asked as others would ask it. */
+/** The Authorization header for requests to this manager itself. */
 export function authorizationFor(as: Parameters<Parameters<typeof selfPeer>[1]>[0]): string {
   if (as.kind === 'bearer') return `Bearer ${as.token.reveal()}`;
   return `Basic ${Buffer.from(`${as.username}:${as.password.reveal()}`).toString('base64')}`;
 }
 
-/** An access token of a service's owner; with an audience, for that cluster alone where the issuer can do that. */
+/** Returns an access token of a service's owner; with an audience, for that cluster only, if the issuer supports it. */
 export type GetOwnerToken = (service: Service, why: string, audience?: string) => Promise<Secret>;

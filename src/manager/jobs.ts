@@ -15,10 +15,10 @@ export interface OpenJobs {
   readonly jobs: Jobs;
   readonly line: OpenScheduler;
   readonly staging: Staging;
-  /** How scripts are run here. */
+  /** How scripts run. */
   readonly runtime: Backend['runtime'];
   readonly deployment: Backend['deployment'];
-  /** Takes up what there is, and begins. */
+  /** Resumes existing jobs and starts the scheduler. */
   lead(roles: DelegationRoles, term: Term): Promise<void>;
   close(): Promise<void>;
 }
@@ -27,21 +27,21 @@ export interface OpenJobs {
 export interface JobsStore {
   readonly objects: ObjectStore;
   readonly events: EventSource;
-  /** As users and other clusters reach it. */
+  /** The store as users and other clusters see it. */
   readonly description: ClusterStore;
-  /** Its address for who moves the files of jobs. */
+  /** Its URL for the processes that move the files of jobs. */
   readonly inside: string;
-  /** Access key of the manager. */
+  /** The access key of the manager. */
   readonly account: string;
-  /** What the clock of the store says; ours if left out. */
+  /** The clock of the store; the local one by default. */
   readonly time?: () => Promise<number>;
 }
 
-/** How often jobs are looked for that are to be forgotten; more often where they are remembered for less. */
+/** How often expired job records are removed; more often if they are kept for a shorter time. */
 const EXPIRE_EVERY_MS = 60_000;
 const EXPIRE_AT_MOST_EVERY_MS = 1_000;
 
-/** The jobs of this cluster, ready to begin. */
+/** Opens the jobs of this cluster. They start with `lead`. */
 export async function openJobs(
   config: Config,
   cluster: OpenedCluster & { readonly jobs: JobStore },
@@ -74,7 +74,7 @@ export async function openJobs(
     ...(keys && { keys }),
   };
   const line = opened.adopt(
-    await workplace.line({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'trouble with a job') }),
+    await workplace.line({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'job operation failed') }),
     (it) => it.close?.(),
   );
   const jobs: Jobs = { ...parts, scheduler: line };
@@ -88,7 +88,7 @@ export async function openJobs(
     async lead(roles, term) {
       await workplace.lead(jobs, term);
       await line.lead(roles, term.signal);
-      const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
+      const report = (err: unknown) => log.warn({ err }, 'could not process events of the object store');
       const pump = new EventPump({ source: events, jobs, report });
       term.defer(() => pump.stop());
       pump.start();
@@ -108,7 +108,7 @@ async function forgetOldJobs(ttl: number, jobs: Jobs, signal: AbortSignal, log: 
     try {
       while (!signal.aborted && (await expireJobs(Date.now() - ttl, jobs)) > 0);
     } catch (err) {
-      log.warn({ err }, 'old jobs could not be removed');
+      log.warn({ err }, 'could not remove expired jobs');
     }
     await pause(every, undefined, { signal, ref: false }).catch(() => undefined);
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readableLine } from './log.ts';
 
-test('a log line for people has the time, the level, the message and the fields', () => {
+test('log: a readable line has the time, the level, the message and the fields', () => {
   const line = JSON.stringify({
     level: 30,
     time: '2026-01-02T03:04:05.678Z',
@@ -13,7 +13,7 @@ test('a log line for people has the time, the level, the message and the fields'
   assert.equal(readableLine(line), '03:04:05 info  request service=demo ms=1.5');
 });
 
-test('the stack of an error stands below', () => {
+test('log: the stack of an error is below the line', () => {
   const line = JSON.stringify({
     level: 50,
     time: '2026-01-02T03:04:05.678Z',

@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import type { Config } from '../config/index.ts';
 
-/** The log of the manager, on standard output: JSON for machines, one readable line for people. */
+/** The log of the manager on standard output, as JSON or as readable lines. */
 export function createLog(
   { logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>,
   output = process.stdout,

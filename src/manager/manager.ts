@@ -22,27 +22,28 @@ import { openTracing } from './tracing.ts';
 
 interface Manager {
   readonly app: FastifyInstance;
-  /** Where it listens, as an URL. */
+  /** The URL on which it listens. */
   readonly address: string;
-  /** The administrator's password, when it was made just now. */
+  /** The administrator's password, if it was generated at this start. */
   readonly newPassword?: string;
-  /** Finishes what was begun, then stops. */
+  /** Completes running requests, then stops. */
   stop(): Promise<void>;
 }
 
 /**
- * How long requests in progress may take after the order to stop. Kubernetes waits 30 s before it kills; people at a
- * terminal wait less.
+ * How long running requests may take after the signal to stop. Longer: Kubernetes kills the pod after 30 s, and users at a
+ * terminal wait. Shorter: more requests are cut.
  */
 const FINISH_MS = 8_000;
 
 /**
- * How long it is good how many buckets and objects a store elsewhere has; whoever asks all the time gets it up to twice as
- * old. MinIO itself counts objects every few minutes. Shorter: some requests for each bucket that often, while a page is open.
+ * How long the counts of buckets and objects of an external store are cached; a client that polls may get counts that are
+ * twice as old. Shorter: some requests for each bucket that often, while a page is open. Longer: older counts; MinIO itself
+ * counts objects every few minutes.
  */
 const COUNTED_FOR_MS = 60_000;
 
-/** Puts the parts of a manager together: the one place that knows all of them. */
+/** Opens and connects all parts of a manager, and starts the server. */
 export async function startManager(
   config: Config,
   log: Logger,
@@ -158,7 +159,7 @@ export async function startManager(
     await federation.lead(term);
     delegation?.lead();
   });
-  // From here on everything is closed by `stop`, last opened first.
+  // From here on `stop` closes everything, in reverse order of opening.
   const all = opened.move();
   return {
     app,
@@ -168,7 +169,7 @@ export async function startManager(
   };
 }
 
-/** The store as definitions show it, as far as the settings say. */
+/** The store as definitions show it, according to the settings. */
 function describeStore(config: Config) {
   return {
     endpoint: config.minioPublicEndpoint ?? config.minioEndpoint,
@@ -177,10 +178,10 @@ function describeStore(config: Config) {
   };
 }
 
-/** Said where people look for it: what they write under `image` has no effect here. */
+/** Shown by `/system/info`, so that users learn that the `image` of their services is not used. */
 const PLAIN_PROCESSES = 'process: scripts run as plain processes of this machine, their images are not used';
 
-/** What Knative adds to what is shown. */
+/** What Knative adds to the information of the server. */
 function knativeView({ kubernetes }: OpenedCluster): Pick<ServerOptions, 'serverless' | 'deploymentOf'> {
   const knative = kubernetes?.knative;
   if (!knative) return {};
@@ -191,11 +192,11 @@ function knativeView({ kubernetes }: OpenedCluster): Pick<ServerOptions, 'server
   };
 }
 
-/** What managers print in their pods each of them can read, whatever the level and the format of their other lines. */
+/** The managers of a cluster print executions in their pods, where each of them can read the lines of all. */
 function sharedLog({ name, kubeconfig }: Config, { kubernetes }: OpenedCluster): ServerOptions['sharedLog'] {
   const log = kubernetes?.managersLog(name);
   if (!log) return undefined;
-  // With a kubeconfig this manager is in no pod: nobody else could read it.
+  // With a kubeconfig this manager does not run in a pod, so that no other manager could read its lines.
   const write = (line: string) => void (kubeconfig === undefined && process.stdout.write(`${line}\n`));
   return { write, lines: (wanted) => log.lines(wanted) };
 }
@@ -253,7 +254,7 @@ function toClusterConfig(config: Config) {
     services_namespace: config.servicesNamespace,
     controller_service_account: config.controllerServiceAccount,
     gpu_available: false,
-    // Services that name a virtual node are refused, whether there is one or not.
+    // Services that name a virtual node are always rejected.
     interLink_available: false,
     ...(config.serverlessBackend && { serverless_backend: config.serverlessBackend }),
     yunikorn_enable: config.yunikornEnable,
@@ -267,7 +268,7 @@ function toClusterConfig(config: Config) {
 
 async function close(app: FastifyInstance, log: Logger): Promise<void> {
   const cut = setTimeout(() => {
-    log.warn('cutting requests that did not finish in time');
+    log.warn('closing connections of requests that did not finish in time');
     app.server.closeAllConnections();
   }, FINISH_MS);
   await app.close();
@@ -277,13 +278,13 @@ async function close(app: FastifyInstance, log: Logger): Promise<void> {
 interface OwnCredentials {
   readonly password: Secret;
   readonly storeKeys: StoreKeys;
-  /** Made just now, to be shown this once. */
+  /** The password was generated at this start, and is shown once. */
   readonly made: boolean;
 }
 
 /**
- * The administrator's password and the store's keys: those of the settings, or else random ones that are made at the
- * first start and kept with the other secrets. There is no default password that somebody could forget to change.
+ * The administrator's password and the store's keys, from the settings, or else random ones that are generated at the first
+ * start and stored with the other secrets. There is no default password that an operator could forget to change.
  */
 async function ownCredentials(
   config: Pick<Config, 'password' | 'minioAccessKey' | 'minioSecretKey'>,

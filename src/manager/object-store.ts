@@ -9,24 +9,24 @@ import { adoptBuckets } from '../services/index.ts';
 import type { OpenedCluster } from './cluster.ts';
 import { type EventTrouble, minioTrouble, plainTrouble, storeOptions, takeUp } from './external-store.ts';
 
-/** The object store of this cluster, as far as the manager has to do with it. */
+/** The object store of this cluster. */
 export interface OpenedStore {
-  /** Absent where somebody else arranges it. */
+  /** Absent with `OSCAR_EXTERNAL_STORE=none`. */
   readonly objects?: ObjectStore;
-  /** What it reports of new objects. */
+  /** Events of new objects. */
   readonly events?: EventSource;
-  /** What users and definitions are told. */
+  /** The URL for users and definitions. */
   readonly endpoint: string;
-  /** Its address for this manager, and for who moves the files of jobs. */
+  /** Its URL for this manager and for the processes that move the files of jobs. */
   readonly inside: string;
-  /** Milliseconds by the clock of the store; that of this machine if absent. */
+  /** Milliseconds by the clock of the store; absent if it is the clock of this machine. */
   readonly time?: () => Promise<number>;
-  /** Why it does not report new objects, asked now. */
+  /** Checks why it does not report new objects. */
   readonly trouble?: () => Promise<EventTrouble | undefined>;
   close(): Promise<void>;
 }
 
-/** Starts the store of an embedded cluster, or takes up the one that stands elsewhere. */
+/** Starts the embedded store, or connects to an external one. */
 export async function openStore(
   config: Config,
   cluster: OpenedCluster,
@@ -46,7 +46,7 @@ async function openEmbedded(config: Config, seal: IdentitySeal, keys: StoreKeys,
     region: config.minioRegion,
     manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
     seal,
-    report: (error, request) => log.error({ err: error, ...request }, 'the object store failed'),
+    report: (error, request) => log.error({ err: error, ...request }, 'object store request failed'),
   });
   try {
     const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
@@ -68,7 +68,7 @@ async function openEmbedded(config: Config, seal: IdentitySeal, keys: StoreKeys,
   }
 }
 
-/** Takes up a MinIO that stands elsewhere, with its users, rights and events. */
+/** Connects to an external MinIO and configures its users, policies and events. */
 async function openMinio(
   config: Config,
   endpoint: string,
@@ -76,7 +76,7 @@ async function openMinio(
   keys: StoreKeys,
   log: Logger,
 ): Promise<OpenedStore> {
-  // Most managers of one machine never need it.
+  // Loaded on demand, because the embedded store does not need it.
   const { MinioStore } = await import('../adapters/object-stores/minio/index.ts');
   const objects = new MinioStore({
     ...storeOptions(config, endpoint, keys, log),
@@ -88,7 +88,7 @@ async function openMinio(
     upFor: () => objects.upFor(),
     async mend(signal: AbortSignal) {
       const adopted = await adoptBuckets(cluster.services, objects, signal);
-      if (adopted > 0) log.info({ buckets: adopted }, 'took up buckets that a Go manager made for services');
+      if (adopted > 0) log.info({ buckets: adopted }, 'adopted buckets that a Go manager created for services');
     },
   };
   return takeUp(store, config, endpoint, cluster, log);
@@ -99,7 +99,7 @@ async function loadKeys(uid: string, secrets: SecretStore): Promise<StoreKeys | 
   return accessKey && secretKey && { accessKey, secretKey };
 }
 
-/** Takes up a store that has S3, and no way to make users. */
+/** Connects to an external store with the S3 API only, which cannot create users. */
 async function openPlainStore(
   config: Config,
   endpoint: string,
@@ -107,7 +107,7 @@ async function openPlainStore(
   keys: StoreKeys,
   log: Logger,
 ): Promise<OpenedStore> {
-  // Most managers of one machine never need it.
+  // Loaded on demand, because the embedded store does not need it.
   const { PlainS3Store } = await import('../adapters/object-stores/s3/index.ts');
   const objects = new PlainS3Store({
     ...storeOptions(config, endpoint, keys, log),
@@ -124,6 +124,6 @@ async function openPlainStore(
 async function look(objects: PlainS3Store, log: Logger): Promise<void> {
   const noJobKeys = await objects.noJobKeys();
   if (noJobKeys !== undefined) {
-    log.warn({ because: noJobKeys }, 'services with inputs or outputs in the object store are refused');
+    log.warn({ because: noJobKeys }, 'services with inputs or outputs in the object store are rejected');
   }
 }

@@ -10,7 +10,7 @@ export interface OpenProviders {
   close(): Promise<void>;
 }
 
-/** Buckets at the stores that the operator named; undefined where none of those has buckets. */
+/** Buckets of the storage providers in the settings; undefined if no provider has buckets. */
 export function openProviders(config: Config, log: Logger): OpenProviders | undefined {
   const stores = new Map<string, S3Access>();
   for (const [id, provider] of config.storageProviders) {
@@ -19,7 +19,7 @@ export function openProviders(config: Config, log: Logger): OpenProviders | unde
   }
   if (stores.size === 0) return undefined;
   let opened: Promise<NamedStores> | undefined;
-  // Most managers have named stores and no service that uses them: what talks to them is loaded for the first that does.
+  // The client is loaded when the first service uses a provider, because most managers never need it.
   const open = () => {
     opened ??= import('../adapters/object-stores/s3/index.ts').then(
       (adapter) =>

@@ -10,7 +10,7 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-/** Traces of jobs, if there is a collector for them. */
+/** Sends traces of jobs to the collector, if one is configured. */
 export function openTracing(config: Config, log: Logger): Tracing {
   const endpoint = config.tracesEndpoint;
   if (endpoint === undefined) return { observers: [], close: async () => {} };
@@ -22,7 +22,7 @@ export function openTracing(config: Config, log: Logger): Tracing {
       'service.version': VERSION,
       'service.instance.id': config.clusterId,
     },
-    report: (err) => log.warn({ err }, 'the collector of traces could not be reached'),
+    report: (err) => log.warn({ err }, 'could not reach the trace collector'),
   });
   return {
     observers: [{ finished: (record) => exporter.add(toSpans(record)) }],
@@ -30,7 +30,7 @@ export function openTracing(config: Config, log: Logger): Tracing {
   };
 }
 
-/** `name=value,name=value`, values URL-encoded, as OpenTelemetry says. */
+/** `name=value,name=value`, values URL-encoded, as OpenTelemetry specifies. */
 function parseHeaders(text: string): Record<string, Secret> {
   const pairs = text.split(',').map((pair) => pair.trim().split('=', 2));
   return Object.fromEntries(

@@ -151,7 +151,7 @@ test('outage: MinIO is away during a create and at the start of a job', options,
   const s3 = { bucket: { name: 'stores' }, object };
   const event = { Key: 'stores/in/x', Records: [{ eventSource: 'minio:s3', eventName: 's3:ObjectCreated:Put', s3 }] };
   const id = await outside.submit(token, 'stores', event);
-  await eventually(() => assert.match(manager.output(), new RegExp(`"id":"${id}".*"trouble with a job"`)));
+  await eventually(() => assert.match(manager.output(), new RegExp(`"id":"${id}".*"job operation failed"`)));
   assert.equal(our.told(id), 0);
   await our.minio.start();
   const job = await outside.ended('stores', id);

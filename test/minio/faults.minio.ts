@@ -89,7 +89,7 @@ test('staging: a job waits while MinIO is away', { timeout: 120_000 }, async () 
   const again = await outside.submit(token, 'waits', { Key: 'waits/in/a', Records: [record] });
   assert.notEqual(again, id);
   await eventually(() =>
-    assert.ok(scene.manager.log.some(({ msg, level }) => msg === 'trouble with a job' && level === 40)),
+    assert.ok(scene.manager.log.some(({ msg, level }) => msg === 'job operation failed' && level === 40)),
   );
   assert.equal((await outside.job(ADMIN, 'waits', again)).phase, 'Running');
   await minio.start();

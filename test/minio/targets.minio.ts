@@ -26,7 +26,7 @@ const SET = ['OSCAR_FAST', 'OSCAR_DURABLE'].flatMap((target) => [
   `MINIO_NOTIFY_WEBHOOK_ENDPOINT_${target}=<this manager>/system/events/storage`,
   `MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_${target}=<OSCAR_EVENTS_TOKEN of the manager>`,
 ]);
-SET.push('MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_OSCAR_DURABLE=<a directory on a disk that it keeps>');
+SET.push('MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_OSCAR_DURABLE=<a directory on a persistent disk>');
 
 async function arnsOf({ minio }: Pick<Scene, 'minio'>, bucket: string): Promise<string[]> {
   const asked = new GetBucketNotificationConfigurationCommand({ Bucket: bucket });

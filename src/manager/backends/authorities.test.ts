@@ -30,7 +30,7 @@ const cases = [
 ];
 
 for (const { name, file, given = OWN, told = /^$/ } of cases) {
-  test(`of authorities: ${name}`, (t) => {
+  test(`certification authorities: ${name}`, (t) => {
     const directory = makeTemporaryDirectory();
     t.after(() => removeTemporaryDirectory(directory));
     const path = join(directory, 'ca.pem');
@@ -44,7 +44,7 @@ for (const { name, file, given = OWN, told = /^$/ } of cases) {
   });
 }
 
-test('of authorities: without a file, or with none that is there, there are none', () => {
+test('certification authorities: none without a file, or with a missing one', () => {
   const fail = (problem: string) => assert.fail(problem);
   assert.deepEqual(ownAuthorities(fail, {}), {});
   assert.deepEqual(ownAuthorities(fail, { NODE_EXTRA_CA_CERTS: '/not/there' }), {});

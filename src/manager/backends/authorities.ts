@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
 import { certificatesIn } from '../../staging/index.ts';
 
-/** They stand in each pod twice. More: the API server has more to keep and to send than the jobs themselves. */
+/** They are twice in each pod. Larger: the API server stores and sends more for them than for the jobs themselves. */
 const MOST_BYTES = 32 * 1024;
 
 /**
- * The operator's own certification authorities, as Node.js was started with them: what moves the files of jobs in pods is to trust
- * whom the manager trusts. Those that every Node.js knows are left out, so that the file may be that of a whole system. A file that
- * cannot be read is none for Node.js either, which says so.
+ * The operator's own certification authorities from NODE_EXTRA_CA_CERTS, so that the staging containers in pods trust the same
+ * ones as the manager. Those that are built into Node.js are left out, so that the file may be the bundle of a whole system.
+ * A file that cannot be read is ignored, as in Node.js, which prints a warning.
  */
 export function ownAuthorities(
   tell: (problem: string) => void,
@@ -28,19 +28,19 @@ export function ownAuthorities(
   const readable = own.filter(isReadable);
   if (readable.length < own.length) {
     tell(
-      `${own.length - readable.length} certificates in ${path} (NODE_EXTRA_CA_CERTS) cannot be read, and are not used`,
+      `${own.length - readable.length} certificates in ${path} (NODE_EXTRA_CA_CERTS) cannot be parsed and are not used`,
     );
   }
   const authorities = readable.join('\n');
   if (Buffer.byteLength(authorities) <= MOST_BYTES) return authorities === '' ? {} : { authorities };
   tell(
-    `${path} (NODE_EXTRA_CA_CERTS) has more than ${MOST_BYTES / 1024} KiB of certificates that are not known anyway: pods of jobs ` +
-      'are not given them, and trust only public authorities. Leave only those in it that are your own',
+    `${path} (NODE_EXTRA_CA_CERTS) has more than ${MOST_BYTES / 1024} KiB of certificates that are not built into Node.js: pods of jobs ` +
+      'do not get them and trust only public authorities. Keep only your own certificates in it',
   );
   return {};
 }
 
-/** Without the ways in which its lines can be broken. */
+/** The base64 content without line breaks, for comparison. */
 const readContent = (certificate: string) => certificate.replaceAll(/\s/g, '');
 
 function isReadable(certificate: string): boolean {

@@ -4,28 +4,28 @@ import type { Capacity, Runner } from '../../ports/index.ts';
 import type { Staging } from '../../staging/index.ts';
 import type { Term } from './leadership.ts';
 
-/** Where the jobs of this cluster run, and how. */
+/** Where and how the jobs of this cluster run. */
 export interface Backend {
   readonly runner: Runner;
   readonly capacity: Capacity;
-  /** Moves the results of jobs that ran on other clusters, and here those of all. */
+  /** Moves the results of jobs that ran on other clusters; with the local backend, the files of all jobs. */
   readonly staging: Staging;
   readonly runtime: 'process' | 'docker' | 'pods';
-  /** What scripts are told of where they run, if nobody else tells them. */
+  /** Default environment of scripts about where they run. */
   readonly node: string;
   readonly keys?: AttemptKeys;
-  /** What the managers of this cluster run as; absent where that is this process. */
+  /** The Deployment of the managers; absent if it is this process. */
   readonly deployment?: ReturnType<typeof singleProcess>;
-  /** Opens the line of jobs. It begins with a term. */
+  /** Opens the scheduler. It starts with a term of leadership. */
   line(options: DispatcherOptions): Promise<OpenScheduler>;
-  /** What else the leader does for jobs here. */
+  /** Further duties of the leader. */
   lead(jobs: Jobs, term: Term): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface OpenScheduler extends Scheduler {
   readonly running: number;
-  /** From now on this manager starts jobs and sees them through, until the signal. */
+  /** Starts and follows jobs until the signal aborts. */
   lead(roles: DelegationRoles, until: AbortSignal): Promise<void>;
   close?(): Promise<void>;
 }

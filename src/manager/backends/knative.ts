@@ -2,13 +2,13 @@ import type { KnativeSettings } from '../../adapters/kubernetes/index.ts';
 import type { Config } from '../../config/index.ts';
 import { ownAuthorities } from './authorities.ts';
 
-/** Knative refuses longer calls, unless its operator says otherwise (`max-revision-timeout-seconds`). */
+/** Knative rejects longer timeouts by default (`max-revision-timeout-seconds`). */
 const LONGEST_CALL_SECONDS = 600;
 
-/** How services stand beside Knative: as jobs stand in pods, and for as long as anybody waits for an answer. */
+/** Settings for Knative: the same pod settings as for jobs, and the timeout of synchronous invocations. */
 export function knativeSettings(config: Config, tell: (problem: string) => void): KnativeSettings {
   return {
-    // Whoever passes the checks of the settings has it.
+    // The checks of the settings ensure that it is set.
     image: config.stagingImage ?? '',
     pullPolicy: config.stagingPullPolicy,
     ...ownAuthorities(tell),

@@ -8,16 +8,16 @@ import { createStaging } from '../../staging/index.ts';
 import { ownAuthorities } from './authorities.ts';
 import type { Backend } from './backend.ts';
 
-/** Worker processes that bring results of jobs that ran elsewhere to stores that are not of this cluster. Made when needed. */
+/** Worker processes that copy results of delegated jobs to external providers. Started on demand. */
 const STAGING_WORKERS = 2;
 
 /**
- * How long keys are asked for that pods are given; they are renewed at half of what the store gives. Shorter: more requests
- * to the store while jobs run. Longer: keys of a pod whose cluster has no manager any more are good for longer.
+ * Requested lifetime of the store keys of pods; they are renewed after half of the granted lifetime. Shorter: more requests to
+ * the store while jobs run. Longer: the keys of a pod stay valid for longer if all managers of the cluster are down.
  */
 const KEY_SECONDS = 60 * 60;
 
-/** A Kubernetes cluster: scripts run in pods of it, started by whichever of its managers leads. */
+/** The Kubernetes backend: the leader starts scripts in pods. */
 export async function openKubernetesBackend(
   config: Config,
   cluster: KubernetesCluster,
@@ -36,7 +36,7 @@ export async function openKubernetesBackend(
       ...choice,
       blobs,
       verifyBlobStore: config.minioTlsVerify,
-      // Whoever passes the checks of the settings has it.
+      // The checks of the settings ensure that it is set.
       image: config.stagingImage ?? '',
       pullPolicy: config.stagingPullPolicy,
       ...ownAuthorities((problem) => log.warn(problem)),
@@ -84,8 +84,8 @@ export async function openKubernetesBackend(
       const outOfQueue = cluster.workloadReconciler();
       term.defer(() => outOfQueue?.stop());
       outOfQueue?.start();
-      const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
-      // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
+      const report = (err: unknown) => log.warn({ err }, 'could not list the services with warm pods: retrying');
+      // Knative has its own warm pods: those from before Knative was enabled are removed.
       if (cluster.knative) pods.standby.setRequests([]);
       else void maintainStandby(services, pods.standby, config.warmPodsPerOwner, report, term.signal);
     },
@@ -93,7 +93,7 @@ export async function openKubernetesBackend(
   };
 }
 
-/** Those that are there, and those that will be, or may be again, since their job has not ended. */
+/** The attempts that exist, and those that may still be started because their job has not ended. */
 async function openAttempts(runner: Pick<Runner, 'list'>, jobs: Pick<JobStore, 'unfinished'>): Promise<Set<string>> {
   const names = new Set(await runner.list());
   for await (const { attempts } of jobs.unfinished()) for (const { name } of attempts) names.add(name);

@@ -1,7 +1,7 @@
 import type { KueueSettings } from '../../adapters/kubernetes/index.ts';
 import type { Config } from '../../config/index.ts';
 
-/** The quota that each user gets at first. */
+/** The initial quota of each user. */
 export function kueueSettings(config: Config): KueueSettings {
   return {
     flavor: config.kueueFlavor,

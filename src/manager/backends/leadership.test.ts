@@ -32,7 +32,7 @@ function scene() {
   return { log, leadership, duty, elect, resign };
 }
 
-test('the only manager begins at once, and ends in reverse', async () => {
+test('leadership: a single manager starts at once, and ends in reverse order', async () => {
   const { log, duty } = scene();
   const leadership = alwaysLeading();
   await leadership.first(duty('one'));
@@ -42,7 +42,7 @@ test('the only manager begins at once, and ends in reverse', async () => {
   assert.deepEqual(log, ['begin one', 'begin two', 'end two, true', 'end one, true']);
 });
 
-test('one of several begins when it is voted for, and again from the beginning', async () => {
+test('leadership: one of several starts when it is elected, and again in each term', async () => {
   const { log, leadership, duty, elect, resign } = scene();
   await leadership.first(duty('one'));
   await leadership.begin(duty('two'));
@@ -57,7 +57,7 @@ test('one of several begins when it is voted for, and again from the beginning',
   await leadership.end();
 });
 
-test('what had begun ends when the rest of a term cannot', async () => {
+test('leadership: duties that have started end if a later one fails', async () => {
   const { log, leadership, duty, elect, resign } = scene();
   await leadership.first(duty('one'));
   await leadership.begin(async () => Promise.reject(new Error('the store is away')));
@@ -66,7 +66,7 @@ test('what had begun ends when the rest of a term cannot', async () => {
   assert.deepEqual(log.slice(1), ['begin one', 'end one, true', 'failed']);
 });
 
-test('nothing more begins once the term is over', async () => {
+test('leadership: no duty starts after the end of the term', async () => {
   const { log, leadership, duty, elect, resign } = scene();
   const { promise: slow, resolve } = Promise.withResolvers<void>();
   await leadership.first(() => slow);

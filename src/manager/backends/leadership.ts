@@ -1,30 +1,30 @@
 import { once } from 'node:events';
 
-/** The time in which this manager leads: what is begun in it ends with it. */
+/** A term of leadership. Work that is started in a term ends with it. */
 export interface Term {
-  /** Aborts when it is over. */
+  /** Aborts when the term ends. */
   readonly signal: AbortSignal;
-  /** What is done then, the last first, before another begins. */
+  /** Registers clean-up for the end of the term. It runs in reverse order, before another term begins. */
   readonly defer: (end: () => unknown) => void;
 }
 
-/** Something that one manager of a cluster does. Resolves when it has begun. */
+/** Work of the leader. Resolves when it has started. */
 export type Duty = (term: Term) => Promise<void>;
 
 /**
- * Has the duties of the leader done while this manager is the one, each time from the beginning. It saves work and is never
- * what correctness rests on: a manager that was paused may believe in itself for a moment longer.
+ * Runs the duties of the leader in each term of this manager. Leadership only saves work and correctness never depends on it:
+ * a manager that was paused may still act as the leader for a moment.
  */
 export interface Leadership {
-  /** Done before anybody is served, where there is no other manager who may have done it. */
+  /** Runs a duty before the server accepts requests, if this is the only manager. */
   first(duty: Duty): Promise<void>;
-  /** The rest of it; to be called once, when this manager can be reached. */
+  /** Runs the remaining duties. Called once, when this manager can be reached. */
   begin(duty: Duty): Promise<void>;
-  /** Ends the term, if there is one, and begins no other. */
+  /** Ends the current term and starts no other. */
   end(): Promise<void>;
 }
 
-/** Of a manager that is the only one: one term, from the start to the end. */
+/** For a single manager: one term from start to stop. */
 export function alwaysLeading(): Leadership {
   const over = new AbortController();
   const ends = new AsyncDisposableStack();
@@ -39,13 +39,13 @@ export function alwaysLeading(): Leadership {
   };
 }
 
-/** What decides who leads. */
+/** Elects the leader. */
 export interface Vote {
   start(): void;
   stop(): Promise<void>;
 }
 
-/** Of one of several: a term each time that it is voted for. `vote` is given what is to be done in it. */
+/** For one of several managers: a term each time that it is elected. `vote` gets the duties of a term. */
 export function leadingBy(vote: (onLead: (signal: AbortSignal) => Promise<void>) => Vote): Leadership {
   const duties: Duty[] = [];
   const leading = vote((signal) => during(signal, duties));

@@ -21,10 +21,10 @@ import type { Backend } from './backend.ts';
 /** Worker processes that move files for jobs. They mostly wait for stores and disks. */
 const STAGING_WORKERS = 2;
 
-/** User ids that scripts get, one each while they run. */
+/** Number of user ids for scripts; each running script has its own. */
 const UIDS = 500;
 
-/** This machine: scripts run in containers or as processes of it. */
+/** The local backend: scripts run in containers or as processes of this machine. */
 export async function openLocalBackend(config: Config, log: Logger): Promise<Backend> {
   await using opened = new AsyncDisposableStack();
   const { directory, launcher, endStrays } = await chooseLauncher(config, log);
@@ -50,30 +50,30 @@ export async function openLocalBackend(config: Config, log: Logger): Promise<Bac
     node: hostname(),
     line: async (options) => new Dispatcher(options),
     async lead(jobs, { signal }) {
-      // Nobody waits for it: it reads every job there is.
+      // Not awaited, because it reads all jobs.
       void tidy(jobs, signal, log);
       void warmWhenNeeded(jobs.services, () => staging.warm(), signal).catch((err: unknown) =>
-        log.warn({ err }, 'the workers that move files could not be started beforehand'),
+        log.warn({ err }, 'could not start the staging workers in advance'),
       );
     },
     close: () => closing.disposeAsync(),
   };
 }
 
-/** Removes what an earlier manager died over removing. Never fails. */
+/** Removes runs whose removal was interrupted by a crash of an earlier manager. Never throws. */
 async function tidy(jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void> {
   try {
     const strays = await removeStrayAttempts(jobs);
-    if (strays > 0) log.info({ strays }, 'removed runs that no job names');
+    if (strays > 0) log.info({ strays }, 'removed runs without a job');
   } catch (err) {
-    if (!signal.aborted) log.warn({ err }, 'runs that no job names could not be removed');
+    if (!signal.aborted) log.warn({ err }, 'could not remove runs without a job');
   }
 }
 
 interface Chosen {
   readonly directory: string;
   readonly launcher: Launcher;
-  /** Ends what an earlier run left and no attempt knows of. */
+  /** Stops what an earlier manager left running and no attempt refers to. */
   readonly endStrays?: (known: ReadonlySet<string>) => Promise<void>;
 }
 
@@ -88,7 +88,7 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
     return { directory, launcher, endStrays: (known) => launcher.endStrays(known) };
   }
   if (config.localRuntime === 'docker') {
-    throw new Error(`OSCAR_LOCAL_RUNTIME=docker, but no Docker or Podman answers: ${docker.reason}`);
+    throw new Error(`OSCAR_LOCAL_RUNTIME=docker, but neither Docker nor Podman is available: ${docker.reason}`);
   }
   const root = process.getuid?.() === 0;
   const directory = runsDirectory(config.dataDir, root, instance);
@@ -101,12 +101,12 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
   return { directory, launcher };
 }
 
-/** Two managers of one Docker tell their containers apart by where they keep their data. */
+/** Managers that share a Docker distinguish their containers by their data directory. */
 function instanceId(dataDir: string): string {
   return createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 16);
 }
 
-/** The workers are started with the first service: a manager without any pays nothing for them. */
+/** The staging workers are started with the first service, because a manager without services does not need them. */
 async function warmWhenNeeded(services: ServiceStore, warm: () => Promise<void>, signal: AbortSignal): Promise<void> {
   const changes = services.watch(signal);
   const { items } = await services.list({ limit: 1 });
@@ -114,18 +114,18 @@ async function warmWhenNeeded(services: ServiceStore, warm: () => Promise<void>,
   for await (const _ of changes) return warm();
 }
 
-/** Where directories for jobs are kept when the data directory lies where only its owner may go. Survives a reboot. */
+/** The directory for runs if other users cannot access the data directory. It must survive a reboot. */
 const ELSEWHERE = '/var/tmp';
 
 /**
- * The directory of the runs of jobs: beside the other data, if scripts that run as other users can get there. A manager
- * that is root often has its data in a home where nobody else may go; then it is a directory of its own elsewhere.
+ * The directory for the runs of jobs: in the data directory, if scripts that run as other users can access it. The data of a
+ * manager that runs as root is often in a home directory that other users cannot access; then it is a separate directory.
  */
 function runsDirectory(dataDir: string, otherUsers: boolean, instance: string): string {
   const beside = join(realpathSync(dataDir), 'runs');
   if (!otherUsers) return beside;
   if (ancestors(dirname(dirname(beside))).every(isOpen)) {
-    // They may go through, and see nothing: what is in it is readable for the manager alone.
+    // Scripts may traverse it but not list it; only the manager can read its contents.
     chmodSync(dataDir, 0o711);
     return beside;
   }
@@ -133,7 +133,7 @@ function runsDirectory(dataDir: string, otherUsers: boolean, instance: string): 
   mkdirSync(elsewhere, { recursive: true, mode: 0o711 });
   const { uid } = lstatSync(elsewhere);
   if (!lstatSync(elsewhere).isDirectory() || uid !== process.getuid?.()) {
-    throw new Error(`${elsewhere} is needed for the files of jobs, and somebody else made it: remove it`);
+    throw new Error(`${elsewhere} is needed for the files of jobs but belongs to another user: remove it`);
   }
   return elsewhere;
 }

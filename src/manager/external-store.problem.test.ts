@@ -6,7 +6,7 @@ import { minioTrouble, plainTrouble } from './external-store.ts';
 const eventsToken = new Secret('s3cret');
 const endpoint = 'https://oscar.example.org';
 
-test('all that a MinIO without our targets needs is named, and no secret', () => {
+test('external store: the problem lists all settings that MinIO needs, and no secret', () => {
   const { problem, set } = minioTrouble(['OSCAR_FAST', 'OSCAR_DURABLE'], { eventsToken, endpoint }) ?? assert.fail();
   assert.match(problem, /does not report new objects: set this in its environment/);
   assert.deepEqual(set, [
@@ -16,12 +16,12 @@ test('all that a MinIO without our targets needs is named, and no secret', () =>
     'MINIO_NOTIFY_WEBHOOK_ENABLE_OSCAR_DURABLE=on',
     'MINIO_NOTIFY_WEBHOOK_ENDPOINT_OSCAR_DURABLE=https://oscar.example.org/system/events/storage',
     'MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_OSCAR_DURABLE=<OSCAR_EVENTS_TOKEN of the manager>',
-    'MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_OSCAR_DURABLE=<a directory on a disk that it keeps>',
+    'MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_OSCAR_DURABLE=<a directory on a persistent disk>',
   ]);
   assert.doesNotMatch(JSON.stringify({ problem, set }), /s3cret/);
 });
 
-test('one target is not missed with the other, and a token that is not set is named too', () => {
+test('external store: each missing target is reported, and a missing token too', () => {
   const { set } = minioTrouble(['OSCAR_FAST'], { eventsToken: undefined, endpoint: undefined }) ?? assert.fail();
   assert.deepEqual(set.slice(0, 3), [
     'OSCAR_EVENTS_TOKEN=<one word, for the manager>',
@@ -31,7 +31,7 @@ test('one target is not missed with the other, and a token that is not set is na
   assert.doesNotMatch(set.join(), /DURABLE|QUEUE_DIR/);
 });
 
-test('a store that has everything is told nothing of; one whose events would be refused is', () => {
+test('external store: no problem for a complete store, and one if its events would be rejected', () => {
   assert.equal(minioTrouble([], { eventsToken, endpoint }), undefined);
   assert.match(minioTrouble([], { eventsToken: undefined, endpoint })?.problem ?? '', /^OSCAR_EVENTS_TOKEN is not set/);
   const arn = 'arn:minio:sqs::A:webhook';

@@ -27,21 +27,21 @@ function scene({ up }: { up: number }) {
   };
 }
 
-test('a store that has been up for long was not started anew', async () => {
+test('external store: a store that has been up for long was not restarted', async () => {
   const { watch, pass } = scene({ up: HOUR });
   assert.equal(await watch.look(), false);
   pass(MINUTE);
   assert.equal(await watch.look(), false);
 });
 
-test('one that was started shortly before the first look was, and then no more', async () => {
+test('external store: a restart shortly before the first check is seen once', async () => {
   const { watch, pass } = scene({ up: 5 * MINUTE });
   assert.equal(await watch.look(), true);
   pass(MINUTE);
   assert.equal(await watch.look(), false);
 });
 
-test('a start between two looks is seen, once', async () => {
+test('external store: a restart between two checks is seen once', async () => {
   const { watch, pass, start } = scene({ up: HOUR });
   await watch.look();
   pass(MINUTE / 2);
@@ -52,7 +52,7 @@ test('a start between two looks is seen, once', async () => {
   assert.equal(await watch.look(), false);
 });
 
-test('a start is seen also when the store did not answer for some looks after it', async () => {
+test('external store: a restart is seen even if the store did not answer some checks after it', async () => {
   const { watch, pass, stop, start } = scene({ up: HOUR });
   await watch.look();
   pass(MINUTE / 2);
@@ -64,6 +64,6 @@ test('a start is seen also when the store did not answer for some looks after it
   assert.equal(await watch.look(), true);
 });
 
-test('of a store that does not tell, nothing is known', async () => {
+test('external store: without an uptime, restarts are unknown', async () => {
   assert.equal(await watchStarts(undefined, HOUR).look(), false);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EventTrouble, watchEvents } from './external-store.ts';
 
-test('what a store lacks is told when it changes, and rules are made once it lacks less', async () => {
+test('external store: a change of missing targets is logged, and rules are created once fewer are missing', async () => {
   const said: string[] = [];
   const log = {
     info: (text: string) => void said.push(`info ${text}`),
