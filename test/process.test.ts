@@ -49,7 +49,7 @@ describe('starting', () => {
     }
   });
 
-  test('a copy of another cluster’s data becomes another cluster when it is told to', {
+  test('process: --new-identity gives a copy of another cluster’s data a new instance id', {
     timeout: LONGEST_MS,
   }, async (t) => {
     const directory = newDirectory();
@@ -60,14 +60,14 @@ describe('starting', () => {
       instances.push((answer.json() as { instance: string }).instance);
       manager.child.kill('SIGTERM');
       assert.equal(await manager.ended, 0, manager.output());
-      assert.equal(manager.output().includes('another one from now on'), args.length > 0);
+      assert.equal(manager.output().includes('has a new instance id'), args.length > 0);
     }
     const [first, second, third, fourth] = instances;
     assert.deepEqual([second, fourth], [first, third]);
     assert.notEqual(third, first);
   });
 
-  test('a second manager on the same directory refuses to start', { timeout: LONGEST_MS }, async (t) => {
+  test('process: a second manager on the same directory does not start', { timeout: LONGEST_MS }, async (t) => {
     const directory = newDirectory();
     const first = startProcess(t, directory);
     const url = await first.listening;

@@ -134,7 +134,7 @@ test('a member that is none is named in the warnings, wherever its removal is as
   const as = people.alice;
   await create(origin, as, federated('without', [member(a, 'without1')], {}));
   const body = { members: [member({ id: 'zz' }, 'nobody')] };
-  const warnings = ['zz/nobody: is not a member, so nothing was done about it'];
+  const warnings = ['zz/nobody: is not a member and was ignored'];
   const etag = async () => (await origin.call('GET', '/system/replicas/without', { as })).headers.get('etag');
   const known = await etag();
   for (const [at, name] of [

@@ -69,7 +69,7 @@ describe('a change of members that is sent to a worker', () => {
     const body = { members: [member({ id: 'nowhere' }, 'x')] };
     const answer = await a.call('POST', `/system/federation/${worker}`, { as: people.alice, body });
     const { warnings } = expectStatus(answer, 200).json() as SeenFederation;
-    assert.deepEqual(warnings, ['nowhere/x: does not have it yet: the coordinator says why']);
+    assert.deepEqual(warnings, ['nowhere/x: does not have the change yet: see the status at the coordinator']);
   });
 
   test('of somebody who may not change it goes nowhere', async () => {

@@ -42,12 +42,12 @@ const ConfigSchema = Type.Object({
 
 export interface ConfigDeps {
   readonly authenticator: Authenticator;
-  /** Without what its nodes say. */
+  /** The configuration without the data of the nodes. */
   readonly clusterConfig: ClusterConfig;
-  /** Of the cluster, as they are at this moment. */
+  /** The current nodes of the cluster. */
   readonly nodes: () => readonly NodeCapacity[];
   readonly store: ClusterStore;
-  /** The caller's own keys; the administrator's are those of the store. */
+  /** The store keys of the caller; for the administrator, those of the manager. */
   readonly keysOf: (principal: Admin | User) => Promise<StoreKeys>;
   /** Gives a user new keys. */
   readonly rotateKeys: (user: User) => Promise<StoreKeys>;
@@ -82,7 +82,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     if (principal.kind === 'admin') {
       throw new HttpError(
         'bad-request',
-        'the keys of the administrator are settings: MINIO_ACCESS_KEY, MINIO_SECRET_KEY',
+        'the keys of the administrator cannot be rotated here: change MINIO_ACCESS_KEY and MINIO_SECRET_KEY',
       );
     }
     return { minio_provider: toProvider(deps.store, await deps.rotateKeys(principal)) };
@@ -96,7 +96,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   };
   const onRequest = async (request: FastifyRequest, reply: FastifyReply) => {
     if ((await who(request)).kind === 'admin') return undefined;
-    // What the Go manager answers to a bearer here, body included (docs/go-manager.md#configuration-and-status).
+    // The same answer to a bearer token as the Go manager, including the body (docs/go-manager.md#configuration-and-status).
     return reply.code(401).type(JSON_TYPE).send('""');
   };
   app.put('/system/config', { schema: write, onRequest }, async (request, reply) => {

@@ -44,7 +44,7 @@ export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog,
     return {
       service_name: service.definition.name,
       available: false,
-      message: 'nothing of this service stays up, so it has no logs of its own: see those of its jobs',
+      message: 'this service has no deployment, so it has no logs of its own: see the logs of its jobs',
       entries: [],
     };
   });

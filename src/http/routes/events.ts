@@ -20,18 +20,18 @@ export interface EventsDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
   readonly open: OpenResponses;
-  /** Without it nothing is told of federations. */
+  /** Without it, no events of federations are sent. */
   readonly members?: MemberWatch;
-  /** How often a connection on which nothing happens is shown to be alive. */
+  /** Interval of keep-alive comments on an idle connection. */
   readonly heartbeatMs?: number;
 }
 
-/** Shorter than the time after which proxies cut a silent connection; a minute is the least that is usual. */
+/** Longer: proxies close idle connections, many after a minute. Shorter: more traffic. */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * How long one connection lasts. Whoever follows comes back by itself and goes on where it was, but has to say again who
- * it is: a token that has expired meanwhile, or a user who was put out, does not watch for ever.
+ * How long one connection lasts. Clients reconnect by themselves and continue where they were, but must authenticate again.
+ * Longer: a client with an expired token, or a user who was removed, can watch for longer. Shorter: more reconnections.
  */
 const LONGEST_MS = 15 * 60_000;
 
@@ -41,8 +41,8 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
     summary: 'What happens to the jobs and members that the caller sees, as server-sent events',
     description:
       '`job`: a job has changed; `gone`: it was deleted; `resync`: changes were missed, list again. With `Last-Event-ID` ' +
-      'it goes on where another connection ended. `member`: what a member of a federation is, at first of all of them, ' +
-      'then of each that changes.',
+      'the stream continues where another connection ended. `member`: the state of a member of a federation, first of all ' +
+      'members, then of each member that changes.',
     tags: ['jobs'],
     headers: Type.Object({
       'last-event-id': Type.Optional(Type.String({ description: 'the last `id` that was received' })),
@@ -62,16 +62,16 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
       reply
         .type('text/event-stream; charset=utf-8')
         .header('cache-control', 'no-store')
-        // Some proxies keep what is small until it is more.
+        // Some proxies buffer small chunks.
         .header('x-accel-buffering', 'no')
-        // While the manager stops it would be kept for another request.
+        // While the manager stops, the connection would be kept alive for another request.
         .header('connection', 'close')
         .send(Readable.from(flushHeadersFirst(reply, text), { objectMode: false }))
     );
   });
 }
 
-/** The changes as text, and something now and then while there are none. */
+/** The changes as server-sent events, with keep-alive comments while there are none. */
 async function* eventText(
   changes: AsyncIterable<VisibleChanges | MissedChanges>,
   principal: Admin | User,
@@ -82,18 +82,18 @@ async function* eventText(
     const events = readEvents(seen, principal);
     if (events.length === 0 && performance.now() - said < heartbeatMs) continue;
     said = performance.now();
-    // The cursor stands at the end of what was read together, so it comes with the last of it. Alone it is no event, but
-    // whoever is cut off goes on from there.
+    // The cursor is valid after all changes that were read together, so it is sent with the last of them. Without changes it
+    // is sent alone, which is not an event, so that a client continues from there after a reconnect.
     yield `${events.length > 0 ? events.join('\n') : ':\n'}id: ${seen.cursor}\n\n`;
   }
 }
 
-/** They have no cursor: whoever comes back is told what all of them are. */
+/** Member events have no cursor: after a reconnect, the states of all members are sent again. */
 async function* memberText(events: AsyncIterable<MemberEvent[]>): AsyncGenerator<string, undefined> {
   for await (const each of events) yield each.map((event) => `event: member\ndata: ${goJson(event)}\n\n`).join('');
 }
 
-/** What comes from either, until one of them ends. */
+/** Merges two streams until one of them ends. */
 async function* merged<T>(
   sources: readonly AsyncGenerator<T, undefined>[],
   over: AbortController,
@@ -113,7 +113,7 @@ async function* merged<T>(
   }
 }
 
-/** Each without its last line: what is after it may say more. */
+/** Each event without its final empty line, so that the id can be added to the last one. */
 function readEvents(seen: VisibleChanges | MissedChanges, principal: Admin | User): string[] {
   if ('missed' in seen) return ['event: resync\ndata: {}\n'];
   return [

@@ -37,16 +37,18 @@ const Force = Type.Object({
   force: Type.Optional(Type.String({ description: '`true` ends members at once, whatever jobs they have' })),
 });
 const Warnings = Type.Optional(
-  Type.Array(Type.String({ description: 'members that do not have it yet, and why; and what is no member' })),
+  Type.Array(
+    Type.String({ description: 'members that do not have the change yet, and why; and names that are not members' }),
+  ),
 );
 const Conditions = Type.Optional(
   Type.Array(Type.Object({ type: Type.String(), reason: Type.String() }), {
-    description: 'what its owner has to know, with `include=status`',
+    description: 'conditions that the owner must know, with `include=status`',
   }),
 );
 
 /**
- * One resource in two spellings: the seeds say `replicas`, today's clients `federation` and `members`
+ * One resource with two names: `replicas` in the original proposal, `federation` and `members` in current clients
  * (docs/federation.md#members).
  */
 export function federationRoutes(app: FastifyInstance, deps: FederationDeps): void {
@@ -93,7 +95,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
 
 interface Seen {
   readonly view: ReturnType<typeof membersView> & { readonly warnings?: readonly string[] };
-  /** Absent where another cluster has the definition. */
+  /** Absent if another cluster is the coordinator. */
   readonly version?: Version;
 }
 
@@ -130,12 +132,12 @@ async function viewFor(request: FastifyRequest, deps: FederationDeps): Promise<S
 async function change(method: Method, request: FastifyRequest, deps: FederationDeps): Promise<Seen> {
   const { federations } = deps;
   const principal = await who(request, deps);
-  // What any change needs at least; `changeMembers` asks for more where it takes more.
+  // The minimum permission for any change; `changeMembers` checks for more if needed.
   const record = await findService(principal, 'add-member', nameParam(request), federations.workers.catalog);
   const body = readMembersBody(request, method);
   const ifMatch = readIfMatch(request);
   if (isWorker(record)) {
-    // Whatever changes at the coordinator changes its workers too, so that theirs says as much.
+    // A change at the coordinator also changes its workers, so that the version of the worker is sufficient.
     if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameParam(request));
     const passed = { method, ...(body !== undefined && { body }) };
     const answer = await forwardChange(
@@ -145,7 +147,9 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
       federations,
     );
     const members = answer.members.length > 0 ? answer.members : null;
-    const pending = answer.pending.map((member) => `${member}: does not have it yet: the coordinator says why`);
+    const pending = answer.pending.map(
+      (member) => `${member}: does not have the change yet: see the status at the coordinator`,
+    );
     return { view: { topology: answer.topology, members, ...toWarnings(pending, answer.absent) } };
   }
   const { record: changed, pending, absent } = await changeAs(principal, request, { method, body, ifMatch }, deps);
@@ -157,7 +161,7 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
 }
 
 function toWarnings(pending: readonly string[], absent: readonly string[] = []) {
-  const warnings = [...pending, ...absent.map((name) => `${name}: is not a member, so nothing was done about it`)];
+  const warnings = [...pending, ...absent.map((name) => `${name}: is not a member and was ignored`)];
   return warnings.length > 0 ? { warnings } : {};
 }
 
@@ -177,7 +181,7 @@ function changeAs(
   return changeMembers(caller, nameParam(request), intention, coordination, ifMatch);
 }
 
-/** A change that was sent to a worker: signed by it, and asked for by somebody whom this manager knows itself. */
+/** A change that was sent to a worker. The worker signs it, and this manager authenticates the user who requested it. */
 function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
   const { coordination, workers } = deps.federations;
   const schema = {
@@ -192,8 +196,8 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
       200: Type.Object({
         topology: Type.String(),
         members: Type.Array(Type.Unknown()),
-        pending: Type.Array(Type.String({ description: 'members that do not have it yet' })),
-        absent: Type.Optional(Type.Array(Type.String({ description: 'what was named and is no member' }))),
+        pending: Type.Array(Type.String({ description: 'members that do not have the change yet' })),
+        absent: Type.Optional(Type.Array(Type.String({ description: 'names in the request that are not members' }))),
       }),
     },
   };
@@ -211,7 +215,7 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
   });
 }
 
-/** The owner of a worker ends it: its manager says so before it does. Twice is as good as once. */
+/** The owner of a worker removes it: its manager reports it here first. Repeating the report is a no-op. */
 function departuresRoute(app: FastifyInstance, { federations: { coordination } }: FederationDeps): void {
   const schema = {
     summary: 'The owner of a worker ends it on its own cluster, from the manager there',
@@ -230,7 +234,7 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
   });
 }
 
-/** DELETE may come without a body. */
+/** DELETE may have no body. */
 function readMembersBody(request: FastifyRequest, method: Method): unknown {
   const isEmpty = !(request.body instanceof Uint8Array) || request.body.length === 0;
   const body = method === 'DELETE' && isEmpty ? undefined : readJsonBody(request);

@@ -9,30 +9,30 @@ const InfoSchema = Type.Object(
     version: Type.String(),
     git_commit: Type.String(),
     architecture: Type.String({ description: 'as Go names it: amd64, arm64' }),
-    kubernetes_version: Type.String({ description: 'empty when the cluster is this machine' }),
+    kubernetes_version: Type.String({ description: 'empty with the local backend' }),
     serverless_backend: Type.Optional(
       Type.Object(
         {
           name: Type.String(),
-          version: Type.String({ description: 'that of Kubernetes; empty when it is not installed' }),
+          version: Type.String({ description: 'the version of Kubernetes; empty if Knative is not installed' }),
         },
-        { description: 'what answers synchronous invocations, if that is not the manager itself' },
+        { description: 'what runs synchronous invocations, if not the manager itself' },
       ),
     ),
     queues: Type.Optional(
       Type.Object(
         { problem: Type.String() },
-        { description: 'why Kueue, which is to let jobs of users in, does not; absent when all is well' },
+        { description: 'why Kueue does not admit jobs of users; absent if there is no problem' },
       ),
     ),
-    runtime: Type.Optional(Type.String({ description: 'how scripts run, where that is not in their image' })),
+    runtime: Type.Optional(Type.String({ description: 'how scripts run, if not in containers of their image' })),
     object_store_events: Type.Optional(
       Type.Object(
         {
           problem: Type.String(),
-          set: Type.Array(Type.String({ description: 'a variable and its value, unless that is secret' })),
+          set: Type.Array(Type.String({ description: 'a variable and its value, unless the value is secret' })),
         },
-        { description: 'for the administrator: why the object store does not report new objects; absent when it does' },
+        { description: 'for the administrator: why the object store does not report new objects; absent if it does' },
       ),
     ),
   },
@@ -44,15 +44,15 @@ export type Info = Static<typeof InfoSchema>;
 export interface InfoDeps {
   readonly authenticator: Authenticator;
   readonly info: Info;
-  /** What answers synchronous invocations; it may be installed while the manager runs. */
+  /** What runs synchronous invocations; it may be installed while the manager runs. */
   readonly serverless?: (() => Info['serverless_backend']) | undefined;
-  /** Why nobody lets jobs of users in. */
+  /** Why Kueue does not admit jobs of users. */
   readonly queueTrouble?: (() => string | undefined) | undefined;
   /** Why the object store does not report new objects. */
   readonly storeTrouble?: (() => Promise<Info['object_store_events']>) | undefined;
 }
 
-/** What runs here is told without a store that does not answer. */
+/** `/system/info` does not wait for an object store that does not answer. */
 const STORE_PATIENCE_MS = 2_000;
 
 export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
@@ -72,7 +72,7 @@ export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
   });
 }
 
-/** That it does not answer is told elsewhere. */
+/** Undefined if the store does not answer in time, which is reported elsewhere. */
 async function soon(ask: InfoDeps['storeTrouble']): Promise<Info['object_store_events']> {
   if (!ask) return undefined;
   const late = new AbortController();

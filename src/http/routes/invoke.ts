@@ -26,12 +26,12 @@ import { headerText } from '../signed.ts';
 export interface InvokeDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
-  /** How long a synchronous caller is kept waiting. */
+  /** How long a synchronous invocation may take. */
   readonly runTimeoutMs: number;
   readonly executions: ExecutionLog;
-  /** Opens a job that came to a worker at its coordinator. */
+  /** Forwards a job that was sent to a worker to its coordinator. */
   readonly enter?: Enter | undefined;
-  /** Other clusters that delegate jobs whose files are in their stores. */
+  /** Go managers that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
 }
 
@@ -41,7 +41,7 @@ export type Enter = (
   event: Uint8Array,
 ) => Promise<{ readonly key: JobKey; readonly location: string }>;
 
-/** Who invokes what; known before the body is read. */
+/** The caller and the service, known before the body is read. */
 interface Caller {
   readonly principal: Principal;
   readonly record: ServiceRecord;
@@ -85,7 +85,7 @@ export function invokeRoutes(
   const common = {
     ...NEVER_SHED,
     bodyLimit: jobs.maxEventBytes,
-    // Before the body is read: strangers do not fill our memory.
+    // Before the body is read, so that unauthenticated clients cannot fill the memory.
     onRequest: async (request: FastifyRequest) => {
       const name = nameParam(request);
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
@@ -107,7 +107,7 @@ export function invokeRoutes(
     const key = delegated
       ? await submitDelegated(principal, record, toEvent(request), delegated, jobs, origins)
       : await submitJob(principal, record, toEvent(request), 'job', jobs);
-    if (delegated) request.log.info({ ...key, from: delegated.from }, 'another cluster has delegated a job');
+    if (delegated) request.log.info({ ...key, from: delegated.from }, 'accepted a delegated job of another cluster');
     return { key, location: `/system/jobs/${key.service}/${key.id}` };
   };
 
@@ -149,7 +149,7 @@ export function invokeRoutes(
     };
     const { succeeded, exitCode, answer } = await invokeService(principal, record, toEvent(request), options, jobs);
     if (exitCode !== undefined) reply.header('x-oscar-exit-code', String(exitCode));
-    // What a script writes must not become a page of ours.
+    // Browsers must not interpret the output of a script as a web page of this manager.
     reply.header('x-content-type-options', 'nosniff');
     return reply
       .code(succeeded ? 200 : 500)
@@ -159,7 +159,7 @@ export function invokeRoutes(
 }
 
 function toCaller({ caller }: FastifyRequest): Caller {
-  if (!caller) throw new Error('a request came past its authentication');
+  if (!caller) throw new Error('the request was not authenticated');
   return caller;
 }
 
@@ -170,8 +170,8 @@ function toUserId({ caller }: FastifyRequest): string {
 }
 
 /**
- * Whoever waits for the answer waits where the job is. And what somebody else has delegated does not begin anew at the
- * coordinator, which may have sent it there: it stays with them.
+ * A synchronous caller waits at the cluster that runs the job. A job that another manager has delegated is not forwarded to
+ * the coordinator, which may have sent it: it stays here.
  */
 const mayEnter = (request: FastifyRequest) => request.routeOptions.url === '/job/:name' && !delegatedIn(request);
 
@@ -181,7 +181,7 @@ function delegatedIn(request: FastifyRequest): Delegated | undefined {
   if (!id) return undefined;
   const credential = callerCredential(request);
   const bearer = credential?.kind === 'bearer' ? { bearer: credential.token } : {};
-  // Whatever else it is, it does not get into records and logs.
+  // Other values must not get into records and logs.
   return { id, from: /^[\w.:-]{1,128}$/.test(from) ? from : '', ...bearer };
 }
 

@@ -17,7 +17,7 @@ export interface JobLogsDeps {
   /** Jobs in a page: `JOB_LISTING_LIMIT`. */
   readonly pageSize: number;
   readonly open: OpenResponses;
-  /** What the script of a job printed, wherever it ran. */
+  /** The log of a job, on whichever cluster it ran. */
   readonly logOf?: ((record: JobRecord, options: LogOptions) => AsyncIterable<Uint8Array>) | undefined;
 }
 
@@ -49,12 +49,12 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   app.get('/system/logs/:name', { schema: list }, async (request) => {
     const principal = await who(request);
     const page = queryParam(request, 'page');
-    // Whoever waits for the answer of a call is not looking for it here: the Go manager has no record of those.
+    // Synchronous invocations are left out, because the Go manager has no record of them.
     const triggers = ['job', 'storage'] as const;
     const query = { triggers, limit: pageSize, ...(page !== undefined && { page }) };
     const { items, next } = await listJobs(principal, nameParam(request), query, jobs);
     const views = items.map((record) => [record.id, goJobView(record)] as const);
-    // In the order in which Go writes a map.
+    // Sorted, as Go encodes maps.
     const sorted = views.toSorted(([a], [b]) => (a < b ? -1 : 1));
     return { jobs: Object.fromEntries(sorted), ...(next !== undefined && { next_page: next }) };
   });
@@ -91,10 +91,10 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
     const follow = readFlag(request, 'follow');
     const options = { timestamps: readFlag(request, 'timestamps'), follow, signal: open.until(reply) };
     const log = logOf(record, options);
-    // What a script writes must not become a page of ours.
+    // Browsers must not interpret the output of a script as a web page of this manager.
     reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
     if (!follow) return reply.send(Readable.from(log, { objectMode: false }));
-    // Its connection is given up with it: while the manager stops it would be kept for another request.
+    // While the manager stops, the connection would be kept alive for another request.
     return reply
       .header('connection', 'close')
       .send(Readable.from(flushHeadersFirst(reply, log), { objectMode: false }));

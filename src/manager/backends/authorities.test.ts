@@ -16,16 +16,16 @@ const cases = [
   },
   { name: 'those that every Node.js knows are left out', file: [...rootCertificates, TEST_CERTIFICATE].join('\r\n') },
   {
-    name: 'one that cannot be read is left out and told of',
+    name: 'one that cannot be parsed is left out and reported',
     file: `${TEST_CERTIFICATE.replace(/MII./, 'AAAA')}\n${TEST_CERTIFICATE}`,
-    told: /1 certificates in .*ca\.pem .* cannot be read/,
+    told: /1 certificates in .*ca\.pem .* cannot be parsed/,
   },
   { name: 'a file without any has none', file: 'nobody', given: {} },
   {
-    name: 'too many are told of, and not given',
+    name: 'too many are reported and not used',
     file: TEST_CERTIFICATE.repeat(100),
     given: {},
-    told: /ca\.pem .* has more than 32 KiB .*Leave only those in it that are your own/,
+    told: /ca\.pem .* has more than 32 KiB .*Keep only your own certificates in it/,
   },
 ];
 

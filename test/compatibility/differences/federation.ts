@@ -128,7 +128,7 @@ export const FEDERATION: readonly Difference[] = [
           JSON.stringify({
             topology: 'star',
             members: [W1, W2],
-            warnings: ['zz/zz: is not a member, so nothing was done about it'],
+            warnings: ['zz/zz: is not a member and was ignored'],
           }),
         ),
       },
