@@ -57,7 +57,7 @@ const bodies: [string, string | Uint8Array<ArrayBuffer> | undefined, number, Reg
   ],
 ];
 
-describe('a body that is refused says why, and nothing is changed', () => {
+describe('bad input: a rejected body is answered with the reason, and nothing changes', () => {
   for (const method of ['POST', 'PUT']) {
     for (const [name, text, status, message] of bodies) {
       test(`${method}: ${name}`, async () => {
@@ -77,7 +77,7 @@ describe('a body that is refused says why, and nothing is changed', () => {
   }
 });
 
-describe('names in paths', () => {
+describe('bad input: names in paths', () => {
   for (const name of ['-bad-', 'a%20b', 'a%2Fb', '..%2F..%2Fetc', 'a'.repeat(64), '%00', 'd%C3%A9mo']) {
     for (const method of ['GET', 'DELETE']) {
       test(`${method} ${name.slice(0, 20)} is 400`, async () => {
@@ -88,13 +88,13 @@ describe('names in paths', () => {
     }
   }
 
-  test('a path far too long is no crash', async () => {
+  test('a path that is too long is rejected without a crash', async () => {
     const answer = await manager.call('GET', `/system/services/${'a'.repeat(5000)}`, { as: ADMIN });
     assert.equal(answer.status, 414);
   });
 });
 
-describe('requests that are slow or never end', () => {
+describe('bad input: slow or endless requests', () => {
   const head = `POST /system/services HTTP/1.1\r\nhost: x\r\nauthorization: ${ADMIN}\r\n`;
   const cases: [string, string][] = [
     ['a head that is never finished', head],

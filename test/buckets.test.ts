@@ -48,7 +48,7 @@ const names = async (as: string) =>
   );
 
 describe('buckets', () => {
-  test('life: create 201, raw text in the list, change 204, delete 204', async () => {
+  test('life cycle: create 201, raw text in the list, change 204, delete 204', async () => {
     assert.equal((await bucketCall('POST', alice, { bucket_name: 'life-b' })).status, 201);
     const raw = async () => (await manager.call('GET', '/system/buckets', { as: alice })).text;
     assert.ok((await raw()).includes('"bucket_name":"life-b","visibility":"private","allowed_users":null'));
@@ -61,7 +61,7 @@ describe('buckets', () => {
     assert.ok(!(await names(alice)).includes('life-b'));
   });
 
-  test('who sees, uses and changes them (S7, S8)', async () => {
+  test('access: who may see, use and change a bucket (S7, S8)', async () => {
     await bucketCall('POST', alice, { bucket_name: 'who-priv' });
     await bucketCall('POST', alice, { bucket_name: 'who-restr', visibility: 'restricted', allowed_users: [BOB.sub] });
     await bucketCall('POST', alice, { bucket_name: 'who-pub', visibility: 'public' });
@@ -88,7 +88,7 @@ describe('buckets', () => {
     );
   });
 
-  test('over S3 the same rights hold, with the keys of /system/config', async () => {
+  test('access over S3 is the same, with the keys of /system/config', async () => {
     await bucketCall('POST', alice, { bucket_name: 'over-s3', visibility: 'restricted', allowed_users: [BOB.sub] });
     const put = async (as: string) =>
       (await s3(as)).send(new PutObjectCommand({ Bucket: 'over-s3', Key: 'a/b.txt', Body: 'hello' }));
@@ -102,7 +102,7 @@ describe('buckets', () => {
     await assert.rejects(put(bob), { name: 'AccessDenied' });
   });
 
-  test('a folder is made with its bucket, which is the whole bucket’s (R32)', async () => {
+  test('a path creates its bucket and folder, and access applies to the whole bucket (R32)', async () => {
     assert.equal(
       (await bucketCall('POST', alice, { bucket_name: 'with-folder/deep/er', visibility: 'public' })).status,
       201,
@@ -114,7 +114,7 @@ describe('buckets', () => {
     );
   });
 
-  test('objects come in pages', async () => {
+  test('objects are listed in pages', async () => {
     await bucketCall('POST', alice, { bucket_name: 'pages-b' });
     const client = await s3(alice);
     await Promise.all(
@@ -155,7 +155,7 @@ describe('buckets', () => {
     test(`${name} is refused`, async () => assert.equal((await bucketCall('POST', alice, body)).status, 400));
   }
 
-  test('a name that is taken is refused, whoever has it', async () => {
+  test('a name that exists is rejected, whoever owns it', async () => {
     await bucketCall('POST', alice, { bucket_name: 'taken-b' });
     assert.equal((await bucketCall('POST', alice, { bucket_name: 'taken-b' })).status, 400);
     assert.equal((await bucketCall('POST', bob, { bucket_name: 'taken-b' })).status, 400);
@@ -166,7 +166,7 @@ describe('presigned URLs', () => {
   const presign = (as: string, bucket: string, body: unknown) =>
     manager.call('POST', `/system/buckets/${bucket}/presign`, { as, body });
 
-  test('upload and download without further credentials', async () => {
+  test('allow upload and download without other credentials', async () => {
     await bucketCall('POST', alice, { bucket_name: 'signed-b' });
     const upload = await presign(alice, 'signed-b', {
       object_key: '/dir/a.txt/',
@@ -190,7 +190,7 @@ describe('presigned URLs', () => {
     assert.equal(answer.headers.get('content-type'), 'text/csv');
   });
 
-  test('for those who may use the bucket', async () => {
+  test('are given only to users who may use the bucket', async () => {
     const body = { object_key: 'x', operation: 'download' };
     assert.equal((await presign(bob, 'signed-b', body)).status, 403);
     assert.equal((await presign(ADMIN, 'signed-b', body)).status, 200);
@@ -211,7 +211,7 @@ describe('presigned URLs', () => {
   }
 });
 
-test('new keys on request: the old ones stop working', async () => {
+test('store keys: rotation on request invalidates the old keys', async () => {
   await bucketCall('POST', alice, { bucket_name: 'rotate-b' });
   const old = await s3(alice);
   const list = new ListObjectsV2Command({ Bucket: 'rotate-b' });
@@ -239,7 +239,7 @@ describe('buckets of services', () => {
     ((await manager.call('GET', `/system/buckets/${bucket}`, { as: ADMIN })).json() as { visibility?: string })
       .visibility;
 
-  test('come and go with the service, and follow its visibility', async () => {
+  test('are created and deleted with the service, and follow its visibility', async () => {
     assert.equal((await call('POST', alice, service('svc-b'))).status, 201);
     const { text } = await manager.call('GET', '/system/buckets/svc-b', { as: alice });
     assert.ok(text.includes('"metadata":{"from_service":"svc-b","owner":"'), text);
@@ -253,7 +253,7 @@ describe('buckets of services', () => {
     assert.ok(!(await names(ADMIN)).includes('svc-b'));
   });
 
-  test('somebody else’s bucket is 409 and nothing is changed (S5)', async () => {
+  test('a bucket of another user is 409 and nothing changes (S5)', async () => {
     await bucketCall('POST', bob, { bucket_name: 'bobs-b', visibility: 'public' });
     const theft = service('thief', { output: [{ storage_provider: 'minio.default', path: 'bobs-b/out' }] });
     assert.equal((await call('POST', alice, theft)).status, 409);
@@ -266,7 +266,7 @@ describe('buckets of services', () => {
     assert.ok((await names(bob)).includes('bobs-b'));
   });
 
-  test('a bucket that the owner had before is used and stays', async () => {
+  test('an existing bucket of the owner is used and not deleted', async () => {
     await bucketCall('POST', alice, { bucket_name: 'mine-b', visibility: 'public' });
     const body = service('uses-mine', { output: [{ storage_provider: 'minio.default', path: 'mine-b/out' }] });
     assert.equal((await call('POST', alice, body)).status, 201);
@@ -275,7 +275,7 @@ describe('buckets of services', () => {
     assert.ok((await names(alice)).includes('mine-b'));
   });
 
-  test('a shared bucket survives until the last service leaves', async () => {
+  test('a shared bucket is deleted with its last service', async () => {
     const shared = { input: [{ storage_provider: 'minio.default', path: 'shared-b/in' }], output: [] };
     await call('POST', alice, service('first-s', shared));
     await call('POST', alice, service('second-s', shared));
@@ -285,7 +285,7 @@ describe('buckets of services', () => {
     assert.ok(!(await names(alice)).includes('shared-b'));
   });
 
-  test('a bucket that left the definition stays, private, with its data', async () => {
+  test('a bucket that is removed from the definition stays, private, with its data', async () => {
     const wider = service('moves', {
       visibility: 'public',
       output: [{ storage_provider: 'minio.default', path: 'moves-out/x' }],
@@ -296,7 +296,7 @@ describe('buckets of services', () => {
     assert.equal(await visibility('moves'), 'public');
   });
 
-  test('isolation by user: each has a bucket of their own', async () => {
+  test('isolation by user: each user has an own bucket', async () => {
     const body = service('iso-s', { visibility: 'restricted', isolation_level: 'USER', allowed_users: [BOB.sub] });
     assert.equal((await call('POST', alice, body)).status, 201);
     assert.ok((await names(bob)).includes('iso-s-00000002-b'));
@@ -307,7 +307,7 @@ describe('buckets of services', () => {
     assert.ok(!(await names(bob)).includes('iso-s-00000002-b'));
   });
 
-  test('results under an input of the same service are a loop, and refused', async () => {
+  test('an output under an input of the same service is rejected as a loop', async () => {
     const loop = service('loop-s', { output: [{ storage_provider: 'minio.default', path: 'loop-s/in/results' }] });
     const answer = await call('POST', alice, loop);
     assert.equal(answer.status, 400);

@@ -27,8 +27,8 @@ interface Shown {
 const shown = async (as: string) => (await manager.call('GET', '/system/config', { as })).json() as Shown;
 const put = (as: string, body: unknown) => manager.call('PUT', '/system/config', { as, body });
 
-describe('what the cluster says about itself', () => {
-  test('is byte for byte what clients expect', async () => {
+describe('cluster configuration', () => {
+  test('is byte-equal to what clients expect', async () => {
     const { text } = await manager.call('GET', '/system/config', { as: ADMIN });
     assert.equal(
       text,
@@ -39,7 +39,7 @@ describe('what the cluster says about itself', () => {
     );
   });
 
-  test('gives each user keys of their own, the same ones every time', async () => {
+  test('returns the same own keys to a user every time', async () => {
     const [first, again, other] = await Promise.all([shown(alice), shown(alice), shown(bob)]);
     assert.equal(first.minio_provider.access_key, ALICE.sub);
     assert.equal(first.minio_provider.secret_key, again.minio_provider.secret_key);
@@ -48,12 +48,12 @@ describe('what the cluster says about itself', () => {
     assert.ok(!JSON.stringify(first).includes('root-'), 'no root key is shown (S4)');
   });
 
-  test('without groups shows [""], which the dashboard looks for', async () => {
+  test('shows [""] without groups, for which the dashboard checks', async () => {
     await using open = await startTestManager();
     assert.ok((await open.call('GET', '/system/config', { as: ADMIN })).text.includes('"oidc_groups":[""]'));
   });
 
-  test('info has the form that clients read', async () => {
+  test('/system/info has the form that clients read', async () => {
     const { text } = await manager.call('GET', '/system/info', { as: alice });
     assert.match(
       text,
@@ -63,7 +63,7 @@ describe('what the cluster says about itself', () => {
 });
 
 describe('allowed image repositories', () => {
-  test('only the administrator changes them; a bearer gets what the Go manager answers', async () => {
+  test('only the administrator changes them; a bearer token gets the answer of the Go manager', async () => {
     const answer = await put(alice, { allowed_image_repositories: ['evil'] });
     assert.equal(answer.status, 401);
     assert.equal(answer.text, '""');
@@ -102,8 +102,8 @@ describe('allowed image repositories', () => {
   }
 });
 
-describe('CORS for pages of other origins', () => {
-  test('is answered for the configured ones only', async () => {
+describe('CORS', () => {
+  test('is answered for the configured origins only', async () => {
     await using open = await startTestManager({ OSCAR_CORS_ORIGINS: 'http://localhost:5173' });
     const preflight = (origin: string) =>
       open.call('OPTIONS', '/system/services', { headers: { origin, 'access-control-request-method': 'PUT' } });

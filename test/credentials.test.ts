@@ -23,7 +23,7 @@ const BASIC = 'Basic realm="Authorization Required"';
 const info = (as?: string) => manager.call('GET', '/system/info', as === undefined ? {} : { as });
 const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
 
-describe('no or unknown credentials: 401, empty, with a Basic challenge', () => {
+describe('credentials: none or unknown ones get 401, an empty body and a Basic challenge', () => {
   const cases: [string, string | undefined][] = [
     ['none', undefined],
     ['a wrong password', basic('oscar:wrong')],
@@ -46,7 +46,7 @@ describe('no or unknown credentials: 401, empty, with a Basic challenge', () => 
   }
 });
 
-describe('a bearer that is rejected stops there: 401, empty, with a reason for programs (S1)', () => {
+describe('credentials: a rejected bearer token gets 401, an empty body and a machine-readable reason (S1)', () => {
   const claims = { iss: issuer.url, sub: ALICE.sub, aud: 'oscar', group_membership: ['/oscar'] };
   const soon = () => Math.floor(Date.now() / 1000) + 600;
   const cases: [string, () => Promise<string>][] = [
@@ -97,11 +97,11 @@ describe('a bearer that is rejected stops there: 401, empty, with a reason for p
   }
 });
 
-test('a good token is let in, and stays so', async () => {
+test('credentials: a valid token is accepted repeatedly', async () => {
   for (let i = 0; i < 3; i++) assert.equal((await info(`Bearer ${alice}`)).status, 200);
 });
 
-test('who asks is decided per request, also when many ask at once (S2)', async () => {
+test('credentials: concurrent requests of several users are not mixed up (S2)', async () => {
   const bob = `Bearer ${(await issuer.tokensFor(BOB)).accessToken}`;
   const people: [string, string][] = [
     [ADMIN, 'cluster_admin'],
@@ -126,7 +126,7 @@ test('who asks is decided per request, also when many ask at once (S2)', async (
   }
 });
 
-test('an issuer that is away is 503 for its users only, and is found again by itself', async () => {
+test('credentials: an issuer outage gives 503 to its users only, and ends without a restart', async () => {
   const away = await startIssuer();
   const { accessToken } = await away.tokensFor(ALICE);
   await using both = await startTestManager({ OIDC_ENABLE: 'true', OIDC_ISSUERS: `${issuer.url},${away.url}` });
@@ -141,7 +141,7 @@ test('an issuer that is away is 503 for its users only, and is found again by it
   await away.stop();
 });
 
-test('without OIDC a bearer is no credential at all', async () => {
+test('credentials: without OIDC a bearer token is ignored', async () => {
   await using plain = await startTestManager();
   const answer = await plain.call('GET', '/system/info', { as: `Bearer ${alice}` });
   assert.equal(answer.status, 401);

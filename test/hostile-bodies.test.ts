@@ -119,7 +119,7 @@ const cases: [string, string, string, Record<string, unknown>, RegExp][] = [
   ],
 ];
 
-describe('hostile bodies: each is refused with a sentence, and the manager goes on', () => {
+describe('hostile bodies: each is rejected with a message, and the manager keeps running', () => {
   for (const [name, method, path, body, message] of cases) {
     test(name, PATIENCE, async () => {
       const answer = await call(url, method, path, { as: ADMIN, body });

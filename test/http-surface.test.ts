@@ -49,7 +49,7 @@ before(async () => {
 });
 after(() => manager[Symbol.asyncDispose]());
 
-describe('routes that are not there', () => {
+describe('unknown routes', () => {
   const cases: [string, string][] = [
     ['GET', '/nope'],
     ['GET', '/system/nope'],
@@ -75,14 +75,14 @@ describe('routes that are not there', () => {
     });
   }
 
-  test('HEAD is 404 everywhere but below /ui/', async () => {
+  test('HEAD is 404 except below /ui/', async () => {
     for (const path of ['/health', '/system/info', '/health/']) {
       assert.equal((await manager.call('HEAD', path)).status, 404, path);
     }
     assert.equal((await manager.call('HEAD', '/ui/')).status, 200);
   });
 
-  test('a malformed path is 400, not a crash', async () => {
+  test('a malformed path is 400 without a crash', async () => {
     assert.match(
       await raw('GET /%zz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
       /^HTTP\/1\.1 400 .*path of the request is malformed or too long/s,
@@ -92,7 +92,7 @@ describe('routes that are not there', () => {
 });
 
 describe('trailing slashes', () => {
-  test('GET is redirected with 301, and the query stays', async () => {
+  test('GET is redirected with 301 and keeps its query', async () => {
     const answer = await manager.call('GET', '/system/services/?include=deployment', { as: ADMIN });
     assert.equal(answer.status, 301);
     assert.equal(answer.headers.get('location'), '/system/services?include=deployment');
@@ -112,15 +112,15 @@ describe('trailing slashes', () => {
     }
   });
 
-  test('what comes from the path cannot break out of the page', async () => {
+  test('the path is escaped in the redirect page', async () => {
     const answer = await manager.call('GET', '/system/services/x%22%3Cb%3E/', { as: ADMIN });
     assert.equal(answer.status, 301);
     assert.ok(!answer.text.includes('<b>'));
   });
 });
 
-describe('pages', () => {
-  test('/ leads to /ui/, /ui to /ui/', async () => {
+describe('web pages', () => {
+  test('/ and /ui are redirected to /ui/', async () => {
     for (const path of ['/', '/ui']) {
       const answer = await manager.call('GET', path);
       assert.equal(answer.status, 301);
@@ -131,7 +131,7 @@ describe('pages', () => {
     assert.match(page.text, /<title>OSCAR Manager<\/title>/);
   });
 
-  test('a missing file is 404 without body and type, whatever its name', async () => {
+  test('a missing file is 404 without body and type', async () => {
     for (const path of ['/ui/missing.js', '/ui/__proto__', '/ui/constructor', '/ui/..%2f..%2fpackage.json']) {
       const answer = await manager.call('GET', path);
       assert.equal(answer.status, 404, path);
@@ -140,7 +140,7 @@ describe('pages', () => {
     }
   });
 
-  test('the API is described for machines and for people', async () => {
+  test('the API is described as OpenAPI and as a page', async () => {
     const document = (await manager.call('GET', '/openapi.json')).json() as {
       openapi: string;
       paths: Record<string, unknown>;
@@ -154,25 +154,25 @@ describe('pages', () => {
   });
 });
 
-test('/health says Ok', async () => {
+test('health: /health answers Ok', async () => {
   const answer = await manager.call('GET', '/health');
   assert.equal(answer.text, 'Ok');
   assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
 });
 
-test('without configuration there are no CORS headers', async () => {
+test('CORS: without configuration there are no headers', async () => {
   const answer = await manager.call('GET', '/health', { headers: { origin: 'http://localhost:5173' } });
   assert.equal(answer.headers.get('access-control-allow-origin'), null);
 });
 
-test('DELETE may carry a body, with or without a content type', async () => {
+test('DELETE: may have a body, with or without a content type', async () => {
   for (const headers of [{}, { 'content-type': 'application/json' }, { 'content-type': 'nonsense' }]) {
     const answer = await manager.call('DELETE', '/system/services/nope', { as: ADMIN, body: '{"x":1}', headers });
     assert.equal(answer.status, 404);
   }
 });
 
-test('every answer names its request; a caller may choose the name', async () => {
+test('request id: every answer has one, and the client may choose it', async () => {
   const answer = await manager.call('GET', '/system/info', {
     as: ADMIN,
     headers: { 'x-request-id': 'mine-1', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' },
@@ -185,14 +185,14 @@ test('every answer names its request; a caller may choose the name', async () =>
   assert.equal(line?.['status'], 200);
 });
 
-test('a request id or a trace that is none is not believed', async () => {
+test('request id: an invalid request id or trace is ignored', async () => {
   const answer = await manager.call('GET', '/health', {
     headers: { 'x-request-id': 'a b"c', traceparent: '00-zz-01' },
   });
   assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/);
 });
 
-test('two Authorization headers are refused: a proxy may have checked the other one', async () => {
+test('credentials: two Authorization headers are rejected', async () => {
   const status = await new Promise<number | undefined>((resolve, reject) => {
     const { hostname, port } = new URL(manager.url);
     const sent = rawRequest(

@@ -58,7 +58,7 @@ describe('named provider', () => {
     assert.deepEqual(keysIn('first-results'), ['out/x'], 'results outlive the service at a store that others use');
   });
 
-  test('named provider: a bucket that was never written to goes with its service', async () => {
+  test('named provider: an empty bucket is deleted with its service', async () => {
     const { origin, people } = them;
     const body = service('unused', 'true', { output: [at('minio.shared', 'unused-results/out')] });
     await origin.outside.create(people.alice, body);
@@ -67,7 +67,7 @@ describe('named provider', () => {
     assert.equal(shared.store.describeBucket('unused-results'), undefined);
   });
 
-  test('named provider: an update makes the buckets of new outputs, and removes empty ones of old outputs', async () => {
+  test('named provider: an update creates the buckets of new outputs, and deletes empty ones of old outputs', async () => {
     const { origin, people } = them;
     const writingTo = (...output: object[]) => service('moved', 'true', { output });
     await origin.outside.create(people.alice, writingTo(at('minio.shared', 'moved-one/out')));
@@ -93,7 +93,7 @@ describe('named provider', () => {
     );
   });
 
-  test('named provider: one that cannot be reached refuses the service, and nothing is left of it', async () => {
+  test('named provider: the create fails if it cannot be reached, and leaves nothing behind', async () => {
     const { origin, people } = them;
     const output = [at('minio.shared', 'nowhere-results/out'), at('minio.away', 'nowhere-results/out')];
     const body = service('nowhere', 'true', { output });
@@ -107,7 +107,7 @@ describe('named provider', () => {
     assert.equal(shared.store.describeBucket('nowhere-results'), undefined);
   });
 
-  test('named provider: a bucket of another user is refused, and nothing is left of the service', async () => {
+  test('named provider: a bucket of another user is rejected, and the create leaves nothing behind', async () => {
     const { origin, people } = them;
     const writing = (name: string) => service(name, 'true', { output: [at('minio.shared', 'alices-own/out')] });
     await origin.outside.create(people.alice, writing('hers'));
@@ -120,7 +120,7 @@ describe('named provider', () => {
     assert.deepEqual(shared.store.describeBucket('alices-own'), theirs);
   });
 
-  test('named provider: a create that fails at the store of the cluster takes its buckets back', async () => {
+  test('named provider: a create that fails at the store of the cluster deletes its buckets', async () => {
     const { origin, people } = them;
     expectStatus(
       await origin.call('POST', '/system/buckets', { as: people.bob, body: { bucket_name: 'bobs-own' } }),
@@ -136,7 +136,7 @@ describe('named provider', () => {
 });
 
 describe('named provider of a federation', () => {
-  test('named provider: members need not know it, make no bucket, and their results arrive', async () => {
+  test('named provider: members need not know it, create no bucket, and their results arrive', async () => {
     const { origin, a, b, people } = them;
     const output = [at('minio.shared', 'spread-results/out'), own('spread/out')];
     await delegating(them, 'spread', [member(a, 'spread1'), member(b, 'spread2')], { script: copying(), output });
@@ -152,7 +152,7 @@ describe('named provider of a federation', () => {
     );
   });
 
-  test('named provider: a federation that is undone leaves no bucket there', async () => {
+  test('named provider: a rolled back federation leaves no bucket', async () => {
     const { a } = them;
     const made = () => shared.store.describeBucket('never-results') !== undefined;
     let wasMade = false;

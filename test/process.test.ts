@@ -26,7 +26,9 @@ const service = (name: string, more: Record<string, unknown> = {}) => ({
 });
 
 describe('starting', () => {
-  test('the first start makes a password, says it once, and keeps it', { timeout: LONGEST_MS }, async (t) => {
+  test('process: the first start generates a password, prints it once and stores it', {
+    timeout: LONGEST_MS,
+  }, async (t) => {
     const directory = newDirectory();
     const first = startProcess(t, directory, { OSCAR_PASSWORD: '' });
     const url = await first.listening;
@@ -79,7 +81,7 @@ describe('starting', () => {
     await first.ended;
   });
 
-  test('all problems of the configuration are told at once, in sentences', { timeout: LONGEST_MS }, async (t) => {
+  test('process: all problems of the configuration are printed together', { timeout: LONGEST_MS }, async (t) => {
     const broken = startProcess(t, newDirectory(), {
       OSCAR_SERVICE_PORT: 'many',
       OIDC_ENABLE: 'perhaps',
@@ -91,7 +93,7 @@ describe('starting', () => {
     assert.ok(!broken.output().includes('    at '), 'no stack');
   });
 
-  test('a port that is in use is a sentence, not a stack', { timeout: LONGEST_MS }, async (t) => {
+  test('process: a port in use gives a message without a stack', { timeout: LONGEST_MS }, async (t) => {
     const first = startProcess(t, newDirectory());
     const { host } = new URL(await first.listening);
     const second = startProcess(t, newDirectory(), { OSCAR_LISTEN: host });
@@ -104,7 +106,7 @@ describe('starting', () => {
 });
 
 describe('stopping', () => {
-  test('what was begun is finished, what is new is refused', { timeout: LONGEST_MS }, async (t) => {
+  test('process: running requests are completed and new ones rejected', { timeout: LONGEST_MS }, async (t) => {
     const manager = startProcess(t, newDirectory());
     const { hostname, port } = new URL(await manager.listening);
     const agent = new Agent({ keepAlive: true });
@@ -138,7 +140,7 @@ describe('stopping', () => {
 
 describe('kill -9', () => {
   const rounds = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3);
-  test(`loses nothing that was acknowledged, in ${rounds} rounds`, {
+  test(`process: kill -9 loses nothing that was acknowledged, in ${rounds} rounds`, {
     timeout: LONGEST_MS + rounds * 30_000,
   }, async (t) => {
     const directory = newDirectory();

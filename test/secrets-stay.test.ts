@@ -214,12 +214,12 @@ function assertNowhere(places: readonly Buffer[], secrets: Iterable<[string, str
 const all = () => [...kept, ['a secret of the environment', ENVIRONMENT_SECRET] as [string, string]];
 
 describe('refresh tokens and keys of providers', () => {
-  test('are in no line of the log, however much is logged', () => {
+  test('are in no log line at any level', () => {
     assert.match(log, /"path":"\/system\/services"/, 'requests are logged');
     assertNowhere([Buffer.from(log)], [...all(), ['her login', alice.slice('Bearer '.length)]]);
   });
 
-  test('are in no answer', () => {
+  test('are in no HTTP answer', () => {
     assert.ok(isIn(outside.answers, 'keeps/out'), 'definitions were shown');
     assertNowhere(outside.answers, all());
   });
@@ -229,7 +229,7 @@ describe('refresh tokens and keys of providers', () => {
     assertNowhere(found.files, kept);
   });
 
-  test('are in the environment and the arguments of no process', { skip: !existsSync('/proc/self/environ') }, () => {
+  test('are not in the environment or arguments of any process', { skip: !existsSync('/proc/self/environ') }, () => {
     assert.ok(isIn(found.environments, ENVIRONMENT_SECRET), 'the environment of a script was seen');
     assert.ok(found.commands.length > 1, 'and processes of the manager');
     assertNowhere(found.environments, kept);

@@ -31,7 +31,7 @@ async function create(name: string, as: string, more: Record<string, unknown> = 
 
 const read = (name: string, as: string) => manager.call('GET', `/system/services/${name}`, { as });
 
-describe('the life of a service', () => {
+describe('life cycle of a service', () => {
   test('create 201, read 200, update 204, delete 204, then 404; empty bodies without a type', async () => {
     const created = await manager.call('POST', '/system/services', { as: bearer.alice, body: least('life') });
     const first = await read('life', bearer.alice);
@@ -56,7 +56,7 @@ describe('the life of a service', () => {
     assert.equal(second.token, (first.json() as { token: string }).token);
   });
 
-  test('a minimal service of the administrator, byte for byte as the Go manager shows it', async () => {
+  test('a minimal service of the administrator is byte-equal to the Go manager’s', async () => {
     const io = (folder: string) => [{ storage_provider: 'minio.default', path: `demo/${folder}` }];
     await create('demo', ADMIN, { image: 'ghcr.io/x/y', script: '#!/bin/sh\n...', input: io('in'), output: io('out') });
     const { text } = await read('demo', ADMIN);
@@ -79,7 +79,7 @@ describe('the life of a service', () => {
     assert.equal((await read('demo', ADMIN)).text, text, 'putting back what was read changes nothing');
   });
 
-  test('<, > and & are written as Go writes them', async () => {
+  test('<, > and & are escaped as in Go', async () => {
     await create('escapes', ADMIN, { script: 'cat <&> \u2028' });
     const { text } = await read('escapes', ADMIN);
     assert.ok(text.includes('"script":"cat \\u003c\\u0026\\u003e \\u2028"'), text);
@@ -93,7 +93,7 @@ describe('the life of a service', () => {
     'text/plain; charset=x',
     'nonsense',
   ]) {
-    test(`a body is JSON whatever its content type says: ${type}`, async () => {
+    test(`a body is read as JSON with any content type: ${type}`, async () => {
       const name = `type-${(type ?? 'none').replace(/[^a-z]/g, '').slice(0, 20)}`;
       const body = new TextEncoder().encode(JSON.stringify(least(name)));
       const answer = await manager.call('POST', '/system/services', {
@@ -105,7 +105,7 @@ describe('the life of a service', () => {
     });
   }
 
-  test('of two creates at once one is 201, one 409', async () => {
+  test('of two concurrent creates one is 201 and one 409', async () => {
     const tries = [bearer.alice, bearer.bob].map((as) =>
       manager.call('POST', '/system/services', { as, body: least('race') }),
     );
@@ -117,7 +117,7 @@ describe('the life of a service', () => {
     assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /the name "race" is taken/);
   });
 
-  test('an update with the version that was read, and with an old one', async () => {
+  test('If-Match: an update succeeds with the current version and fails with an old one', async () => {
     await create('versions', bearer.alice);
     const etag = (await read('versions', bearer.alice)).headers.get('etag') ?? '';
     const put = (version: string, cpu: string) =>
@@ -134,7 +134,7 @@ describe('the life of a service', () => {
     assert.equal((await put('*', '3')).status, 204);
   });
 
-  test('include=deployment, in any spelling, adds the deployment', async () => {
+  test('include=deployment, in any letter case, adds the deployment', async () => {
     await create('included', ADMIN);
     for (const include of ['deployment', 'DEPLOYMENT,x', 'a, Deployment']) {
       const { text } = await manager.call('GET', `/system/services/included?include=${encodeURIComponent(include)}`, {
@@ -168,7 +168,7 @@ describe('the life of a service', () => {
   });
 });
 
-describe('who sees and may do what', () => {
+describe('access to services', () => {
   before(async () => {
     await create('priv', bearer.alice);
     await create('restr', bearer.alice, { visibility: 'restricted', allowed_users: [BOB.sub] });
@@ -198,7 +198,7 @@ describe('who sees and may do what', () => {
     });
   }
 
-  test('lists hold what may be read', async () => {
+  test('lists contain the services that the caller may read', async () => {
     const names = async (as: string) =>
       ((await manager.call('GET', '/system/services', { as })).json() as { name: string; owner: string }[])
         .filter(({ owner }) => owner === ALICE.sub)
@@ -212,7 +212,7 @@ describe('who sees and may do what', () => {
 });
 
 describe('the federation of a service without members', () => {
-  test('is shown byte for byte as by the Go manager, under both spellings', async () => {
+  test('is byte-equal to the Go manager’s, under both names', async () => {
     await create('plain', bearer.alice);
     await create('star', bearer.alice, {
       federation: { topology: 'STAR', members: [] },
@@ -252,7 +252,7 @@ describe('forward authentication', () => {
     token = ((await read('fwd-priv', bearer.alice)).json() as { token: string }).token;
   });
 
-  test('users, the administrator and strangers', async () => {
+  test('accepts users with access and the administrator, rejects others', async () => {
     assert.equal((await auth('fwd-priv', { as: ADMIN })).status, 200);
     assert.equal((await auth('fwd-priv', { as: bearer.alice })).status, 200);
     assert.equal((await auth('fwd-priv', { as: bearer.bob })).status, 404);
@@ -262,7 +262,7 @@ describe('forward authentication', () => {
     assert.equal((await auth('nope', { as: `Bearer ${'0'.repeat(64)}` })).status, 401, 'unknown (R8)');
   });
 
-  test('the token in header, query, forwarded query or cookie gives a cookie', async () => {
+  test('the service token in a header, query, forwarded query or cookie sets a cookie', async () => {
     const cookie = `oscar_service_fwd_priv_auth=${token}; Path=/system/services/fwd-priv/exposed; HttpOnly; SameSite=Lax`;
     const ways = [
       { as: `Bearer ${token}` },
@@ -280,7 +280,7 @@ describe('forward authentication', () => {
     assert.match(secure.headers.get('set-cookie') ?? '', /HttpOnly; Secure; SameSite=Lax$/);
   });
 
-  test('a wrong token is 401 wherever it stands', async () => {
+  test('a wrong token is 401 in each of these places', async () => {
     const wrong = 'f'.repeat(64);
     const ways = [
       { as: `Bearer ${wrong}` },
@@ -296,7 +296,7 @@ describe('forward authentication', () => {
     }
   });
 
-  test('a token in the query counts nowhere else, and is never logged (S12)', async () => {
+  test('a token in the query is accepted on no other route, and never logged (S12)', async () => {
     assert.equal((await manager.call('GET', `/system/services/fwd-priv?token=${token}`)).status, 401);
     assert.equal((await manager.call('GET', `/system/replicas/fwd-priv?token=${token}`)).status, 401);
     assert.ok(!JSON.stringify(manager.log).includes(token));

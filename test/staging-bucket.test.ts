@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ListBucketsCommand, S3Client } from '@aws-sdk/client-s3';
 import { ADMIN, startTestManager } from './support/manager.ts';
 
-test('the manager’s own bucket is the one that the operator names', async () => {
+test('staging bucket: the manager uses the bucket in OSCAR_STAGING_BUCKET', async () => {
   const credentials = { accessKeyId: 'root', secretAccessKey: 'secret-of-root' };
   await using manager = await startTestManager({
     OSCAR_STAGING_BUCKET: 'oscar-staging-b',

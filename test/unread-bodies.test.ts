@@ -44,7 +44,7 @@ const strangers: [string, string][] = [
 ];
 
 describe('unread bodies', () => {
-  test('the table has the routes that take a body', () => {
+  test('the table has all routes with a body', () => {
     const taking = routes.filter(({ method }) => !WITHOUT_BODY.includes(method)).map(({ url }) => url);
     const known = ['/system/services', '/system/buckets/:name/presign', '/system/federation/:name/jobs', '/job/:name'];
     for (const url of known) assert.ok(taking.includes(url), url);
@@ -52,7 +52,7 @@ describe('unread bodies', () => {
   });
 
   for (const [name, credentials] of strangers) {
-    test(`every route refuses ${name} without the body`, async () => {
+    test(`every route rejects ${name} without reading the body`, async () => {
       const asked = routes.filter(({ method }) => !WITHOUT_BODY.includes(method));
       assert.ok(asked.length > 20);
       await Promise.all(
@@ -70,7 +70,7 @@ describe('unread bodies', () => {
     });
   }
 
-  test('a connection whose body does not come after its request was refused ends', async () => {
+  test('a connection is closed if the body of a rejected request does not arrive', async () => {
     const socket = open();
     const answered = head(socket);
     const ended = once(socket, 'close');
@@ -79,7 +79,7 @@ describe('unread bodies', () => {
     await ended;
   });
 
-  test('a path that is not there, and one that leads elsewhere, are answered without the body', async () => {
+  test('an unknown path and a redirect are answered without reading the body', async () => {
     for (const [path, expected] of [
       ['/nope', /^HTTP\/1\.1 404 .*404 page not found$/s],
       ['/system/services/', /^HTTP\/1\.1 307 .*location: \/system\/services\r\n/is],
@@ -92,7 +92,7 @@ describe('unread bodies', () => {
     }
   });
 
-  test('who asks whether to send the body is told so after the credentials are known, and not before', async () => {
+  test('100-continue is sent after the caller is authenticated, and not before', async () => {
     const body = JSON.stringify({ name: 'asked', image: 'ubuntu', script: 'echo' });
     const asking = (credentials: string) =>
       `POST /system/services HTTP/1.1\r\nhost: x\r\n${credentials}expect: 100-continue\r\ncontent-length: ${body.length}\r\n\r\n`;
@@ -112,7 +112,7 @@ describe('unread bodies', () => {
     known.destroy();
   });
 
-  test('a client that sends its whole body all the same sees the answer and keeps its connection', async () => {
+  test('a client that sends its whole body sees the answer and keeps its connection', async () => {
     const socket = open();
     for (let round = 1; round <= 2; round++) {
       const answered = head(socket);
