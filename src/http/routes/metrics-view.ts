@@ -190,7 +190,7 @@ const DAY = 24 * 60 * 60 * 1000;
 const TIME = /^(\d{4}-\d{2}-\d{2})T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 /** The last day, unless the query says otherwise. */
-export function readRange(request: FastifyRequest, now: number): AskedRange {
+export function readMetricsRange(request: FastifyRequest, now: number): AskedRange {
   const [start, end] = [readParameter(request, 'start'), readParameter(request, 'end')];
   const endsAt = end === '' ? now : readTime('end', end);
   const from = start === '' ? endsAt - DAY : readTime('start', start);

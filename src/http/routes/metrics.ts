@@ -9,7 +9,7 @@ import {
   breakdownView,
   errorsAsJson,
   METRIC_NAMES,
-  readRange,
+  readMetricsRange,
   serviceMetricsView,
   serviceMetricView,
   toBreakdown,
@@ -93,7 +93,7 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   const shown = (request: FastifyRequest) => {
     const now = deps.now();
     const remembered = deps.rememberedMs === undefined ? undefined : now - deps.rememberedMs;
-    return { range: readRange(request, now), remembered };
+    return { range: readMetricsRange(request, now), remembered };
   };
   const onSend = errorsAsJson;
 
