@@ -94,7 +94,7 @@ class Started {
     const processes = this.processes();
     const programs = processes.map(({ command }) => command).join('\n');
     assert.match(programs, /staging\/transfers\/worker\.ts/, 'staging workers were started');
-    assert.match(programs, /process\/starter\.ts/, 'a starter was started');
+    assert.match(programs, /process\/starter-program\.ts/, 'a starter was started');
     await eventually(() => {
       assert.deepEqual(stillRunning(processes), [], this.output);
       assert.ok(this.hasEnded, this.output);
