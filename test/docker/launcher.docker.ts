@@ -163,9 +163,9 @@ describe('containers', { timeout: 120_000 }, () => {
     const other = launcherOn(t, daemon, { instance: 'another' });
     const theirs = await other.launch({ ...order, print: () => {} });
     const launcher = launcherOn(t, daemon);
-    await assert.rejects(launcher.launch(order), /belongs to somebody else/);
+    await assert.rejects(launcher.launch(order), /was not created by this manager/);
     await launcher.remove(order.name);
-    await launcher.endStrays(new Set());
+    await launcher.removeOrphans(new Set());
     assert.equal((await theirs.ended).exitCode, 0);
     await other.remove(order.name);
     assert.deepEqual(await containersOf(daemon, order.name), []);
@@ -177,7 +177,7 @@ describe('containers', { timeout: 120_000 }, () => {
     const stray = orderOf(t, 'sleep 1000');
     const run = await launcher.launch(kept);
     const lost = await launcher.launch(stray);
-    await launcher.endStrays(new Set([kept.name]));
+    await launcher.removeOrphans(new Set([kept.name]));
     assert.deepEqual(await containersOf(daemon, stray.name), []);
     assert.match(String((await lost.ended).cause), /signal|lost/);
     assert.equal((await containersOf(daemon, kept.name)).length, 1);

@@ -27,7 +27,7 @@ const UIDS = 500;
 /** The local backend: scripts run in containers or as processes of this machine. */
 export async function openLocalBackend(config: Config, log: Logger): Promise<Backend> {
   await using opened = new AsyncDisposableStack();
-  const { directory, launcher, endStrays } = await chooseLauncher(config, log);
+  const { directory, launcher, removeOrphans } = await chooseLauncher(config, log);
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -35,7 +35,7 @@ export async function openLocalBackend(config: Config, log: Logger): Promise<Bac
     createLocalRunner({ directory, staging, launcher, maxLogBytes: config.maxLogBytes }),
     (it) => it.close(),
   );
-  await endStrays?.(new Set(await runner.list()));
+  await removeOrphans?.(new Set(await runner.list()));
   const closing = opened.move();
   return {
     runner,
@@ -73,8 +73,8 @@ async function tidy(jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void>
 interface Chosen {
   readonly directory: string;
   readonly launcher: Launcher;
-  /** Stops what an earlier manager left running and no attempt refers to. */
-  readonly endStrays?: (known: ReadonlySet<string>) => Promise<void>;
+  /** Kills and removes the containers of earlier managers that belong to no attempt. */
+  readonly removeOrphans?: (known: ReadonlySet<string>) => Promise<void>;
 }
 
 async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
@@ -85,7 +85,7 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
     log.info({ engine: docker.name, socket: docker.socket }, 'scripts run in containers');
     const directory = runsDirectory(config.dataDir, false, instance);
     const launcher = await openDockerLauncher({ socket: docker.socket, instance });
-    return { directory, launcher, endStrays: (known) => launcher.endStrays(known) };
+    return { directory, launcher, removeOrphans: (known) => launcher.removeOrphans(known) };
   }
   if (config.localRuntime === 'docker') {
     throw new Error(`OSCAR_LOCAL_RUNTIME=docker, but neither Docker nor Podman is available: ${docker.reason}`);

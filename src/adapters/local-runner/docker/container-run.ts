@@ -1,70 +1,70 @@
 import { uptime } from 'node:os';
 import type { LaunchOrder, Run, RunEnd } from '../launcher.ts';
 import type { ContainerState, Containers } from './containers.ts';
-import { EngineError, patiently } from './engine.ts';
+import { EngineError, retryWhileUnreachable } from './engine.ts';
 import { LogReader } from './logs.ts';
 
-interface RunParts {
+interface ContainerRunDeps {
   readonly containers: Containers;
-  /** Gives the files that it left to the manager. */
-  readonly settle: (order: LaunchOrder, signal: AbortSignal) => Promise<void>;
-  /** Aborted when the launcher lets go. */
+  /** Makes the manager the owner of the files that the script left. */
+  readonly takeOwnership: (order: LaunchOrder, signal: AbortSignal) => Promise<void>;
+  /** Aborted when the launcher is closed. */
   readonly closed: AbortSignal;
 }
 
-/** A container that was started at some time, by this process or one before it. */
+/** A container that was started, by this manager or by an earlier one. */
 export class ContainerRun implements Run {
   readonly id: string;
   readonly startedAt: number;
   readonly ended: Promise<RunEnd>;
   readonly #order: LaunchOrder;
-  readonly #parts: RunParts;
+  readonly #deps: ContainerRunDeps;
   #signalled = false;
   #interrupted: boolean;
 
-  constructor(state: ContainerState, order: LaunchOrder, parts: RunParts) {
+  constructor(state: ContainerState, order: LaunchOrder, deps: ContainerRunDeps) {
     this.id = state.id;
     this.startedAt = state.startedAt ?? Date.now();
     this.#order = order;
-    this.#parts = parts;
+    this.#deps = deps;
     this.#interrupted = this.startedAt < Date.now() - uptime() * 1_000;
-    this.ended = this.#end().catch(async (error: unknown) => {
-      // Nobody is told of an end that we did not stay to see.
-      if (parts.closed.aborted) return await new Promise<never>(() => {});
+    this.ended = this.#follow().catch(async (error: unknown) => {
+      // A closed launcher reports no end: the script continues, and the next manager follows it.
+      if (deps.closed.aborted) return await new Promise<never>(() => {});
       throw error;
     });
     this.ended.catch(() => {});
   }
 
   async signal(name: 'TERM' | 'KILL'): Promise<void> {
-    const { containers, closed } = this.#parts;
+    const { containers, closed } = this.#deps;
     this.#signalled = true;
-    await patiently(() => containers.kill(this.id, `SIG${name}`), { signal: closed, within: Infinity });
+    await retryWhileUnreachable(() => containers.kill(this.id, `SIG${name}`), { signal: closed, within: Infinity });
   }
 
   /**
-   * The kernel has ended one of its processes. The others do not know what they miss, so they go too. `maybe`: nobody
-   * listened, ask.
+   * Kills the container after the kernel killed one of its processes for lack of memory, since the script is incomplete
+   * without it. With `maybe`, events may have been missed: the engine is asked first whether it happened.
    */
-  async ranOutOfMemory({ maybe }: { maybe: boolean }): Promise<void> {
-    const { containers } = this.#parts;
-    if (maybe && !(await this.#certainly(() => containers.has('oom', this)))) return;
-    await this.#certainly(() => containers.kill(this.id, 'SIGKILL'));
+  async onOutOfMemory({ maybe }: { maybe: boolean }): Promise<void> {
+    const { containers } = this.#deps;
+    if (maybe && !(await this.#retry(() => containers.hasEvent('oom', this)))) return;
+    await this.#retry(() => containers.kill(this.id, 'SIGKILL'));
   }
 
-  async #end(): Promise<RunEnd> {
-    const { containers, settle, closed } = this.#parts;
+  async #follow(): Promise<RunEnd> {
+    const { containers, takeOwnership, closed } = this.#deps;
     const log = new LogReader(containers, this.id, { state: this.#order.directory.state, print: this.#order.print });
     try {
       const stopped = new AbortController();
       const [state] = await Promise.all([
-        this.#stopped().finally(() => stopped.abort()),
+        this.#waitUntilStopped().finally(() => stopped.abort()),
         log.follow(AbortSignal.any([closed, stopped.signal])),
       ]);
-      const signalled = state !== undefined && looksSignalled(state) && (await this.#wasSignalled());
+      const signalled = state !== undefined && hasSignalExitCode(state) && (await this.#wasSignalled());
       await log.finish(closed);
-      await settle(this.#order, closed);
-      return runEnd(state, { signalled, interrupted: this.#interrupted, now: Date.now() });
+      await takeOwnership(this.#order, closed);
+      return toRunEnd(state, { signalled, interrupted: this.#interrupted, now: Date.now() });
     } finally {
       log.close();
     }
@@ -72,14 +72,14 @@ export class ContainerRun implements Run {
 
   async #wasSignalled(): Promise<boolean> {
     if (this.#signalled) return true;
-    return await this.#certainly(() => this.#parts.containers.has('kill', this));
+    return await this.#retry(() => this.#deps.containers.hasEvent('kill', this));
   }
 
-  /** Its last state; undefined once it is really gone. */
-  async #stopped(): Promise<ContainerState | undefined> {
-    const { containers, closed } = this.#parts;
+  /** Returns the final state, or undefined if the container was removed. */
+  async #waitUntilStopped(): Promise<ContainerState | undefined> {
+    const { containers, closed } = this.#deps;
     for (;;) {
-      const state = await this.#certainly(() => containers.inspect(this.id));
+      const state = await this.#retry(() => containers.inspect(this.id));
       if (!state?.running) return state;
       try {
         await containers.wait(this.id, closed);
@@ -90,44 +90,43 @@ export class ContainerRun implements Run {
     }
   }
 
-  /** Asks until there is an answer: a daemon that is away says nothing about its containers. */
-  async #certainly<T>(task: () => Promise<T>): Promise<T> {
-    const whenAway = () => {
+  /** Retries without a time limit, because only the daemon knows what became of the container. */
+  async #retry<T>(task: () => Promise<T>): Promise<T> {
+    const onUnreachable = () => {
       this.#interrupted = true;
     };
-    return await patiently(task, { signal: this.#parts.closed, within: Infinity, whenAway });
+    return await retryWhileUnreachable(task, { signal: this.#deps.closed, within: Infinity, onUnreachable });
   }
 }
 
-/** What a shell and the init process say of somebody who was ended by a signal: 128 and its number. */
+/** A shell and the init process report a process that a signal ended as 128 plus the number of the signal. */
 const SIGNALS: Readonly<Record<number, string>> = { 137: 'SIGKILL', 143: 'SIGTERM' };
 
-/** Is its exit code that of a signal, if there was one? */
-function looksSignalled({ exitCode }: ContainerState): boolean {
+function hasSignalExitCode({ exitCode }: ContainerState): boolean {
   return exitCode in SIGNALS;
 }
 
-/** What Docker writes down of a container that was gone when the daemon came back: it knows no better. */
-const GONE_MEANWHILE = 255;
+/** What Docker records for a container that ended while the daemon was down: the real exit code is lost. */
+const UNKNOWN_EXIT_CODE = 255;
 
 interface Circumstances {
-  /** Somebody has sent it a signal from outside. */
+  /** The container was sent a signal from outside. */
   readonly signalled: boolean;
-  /** The daemon was away while it ran, or the machine was started after it. */
+  /** The daemon was unreachable while the container ran, or the machine was restarted since. */
   readonly interrupted: boolean;
   readonly now: number;
 }
 
 /**
- * How a script ended. Its own `exit 137` is an exit code like any other: only when there was somebody to end it is it
- * taken for a signal. Undefined: the container is gone.
+ * How a script ended. A script may call `exit 137` itself, so the code counts as a signal only if one may have been sent.
+ * A state of undefined means that the container was removed.
  */
-export function runEnd(state: ContainerState | undefined, { signalled, interrupted, now }: Circumstances): RunEnd {
+export function toRunEnd(state: ContainerState | undefined, { signalled, interrupted, now }: Circumstances): RunEnd {
   if (!state) return { at: now, cause: 'lost' };
   const { exitCode, outOfMemory, finishedAt: at = now } = state;
-  // A script that copes with the loss of one of its processes has not run out of memory.
+  // A script that succeeds although one of its processes was killed did not run out of memory.
   if (outOfMemory && exitCode !== 0) return { at, exitCode, cause: 'out-of-memory' };
-  if (interrupted && exitCode === GONE_MEANWHILE) return { at, cause: 'lost' };
+  if (interrupted && exitCode === UNKNOWN_EXIT_CODE) return { at, cause: 'lost' };
   const signal = SIGNALS[exitCode];
   if (signal && (signalled || interrupted)) return { at, cause: 'signal', signal };
   return { at, exitCode };

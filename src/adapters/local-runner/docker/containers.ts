@@ -1,26 +1,26 @@
 import { type Engine, EngineError, type EngineErrorCode } from './engine.ts';
 
-/** On every container we make. The instance keeps two managers on one daemon apart. */
+/** Labels of every container that this manager creates. The instance separates two managers on one daemon. */
 const ATTEMPT_LABEL = 'oscar.grycap/attempt';
 const INSTANCE_LABEL = 'oscar.grycap/instance';
 
-/** How long one question "has it stopped?" may stay open: a connection that died unnoticed costs no more than this. */
+/** Longer: a connection that broke silently hides the end of a script for longer. Shorter: more requests per container. */
 const WAIT_SLICE = 60_000;
 
 export interface ContainerState {
   readonly id: string;
   readonly running: boolean;
-  /** Absent: never started. */
+  /** Absent if the container was never started. */
   readonly startedAt?: number;
   readonly finishedAt?: number;
   readonly exitCode: number;
   readonly outOfMemory: boolean;
 }
 
-/** A container as the engine is asked to make it, see the API's `ContainerCreate`. */
+/** The body of the Engine API's `ContainerCreate`. */
 export type ContainerSpec = Readonly<Record<string, unknown>>;
 
-/** The containers of one manager, by the attempt they belong to. */
+/** The containers of one manager. Each belongs to an attempt. */
 export class Containers {
   readonly #engine: Engine;
   readonly #instance: string;
@@ -30,54 +30,54 @@ export class Containers {
     this.#instance = instance;
   }
 
-  /** Are they Podman's? It differs in how it writes logs. */
-  async podman(): Promise<boolean> {
+  /** Whether the engine is Podman, which writes logs differently. */
+  async isPodman(): Promise<boolean> {
     return (await this.#engine.version()).podman;
   }
 
-  /** Makes it, without starting it. Throws `conflict` if the name is taken. */
+  /** Creates a container without starting it. Throws `conflict` if the name is taken. */
   async create(name: string, attempt: string, spec: ContainerSpec): Promise<string> {
     const labels = { [ATTEMPT_LABEL]: attempt, [INSTANCE_LABEL]: this.#instance };
     const call = { query: { name }, body: { ...spec, Labels: labels } };
-    const { Id } = await this.#engine.ask<{ Id: string }>('POST', '/containers/create', call);
+    const { Id } = await this.#engine.request<{ Id: string }>('POST', '/containers/create', call);
     return Id;
   }
 
   async start(id: string): Promise<void> {
-    await this.#engine.ask('POST', `/containers/${id}/start`);
+    await this.#engine.request('POST', `/containers/${id}/start`);
   }
 
-  /** By name or id. Undefined if there is none. Throws `conflict` for one of somebody else. */
+  /** Finds a container by name or id. Throws `conflict` if another instance or program created it. */
   async inspect(name: string): Promise<ContainerState | undefined> {
-    const found = await unlessAbsent(this.#engine.ask<Inspected>('GET', `/containers/${name}/json`));
+    const found = await ignoreAbsent(this.#engine.request<Inspected>('GET', `/containers/${name}/json`));
     if (found && found.Config.Labels?.[INSTANCE_LABEL] !== this.#instance) {
-      throw new EngineError('conflict', `the container ${name} belongs to somebody else: rename or remove it`);
+      throw new EngineError('conflict', `the container ${name} was not created by this manager: rename or remove it`);
     }
-    return found && stateOf(found);
+    return found && toContainerState(found);
   }
 
-  /** Resolves when it has stopped or is gone, or now and then: who asks looks again. */
+  /** Resolves when the container stopped or was removed, or after {@link WAIT_SLICE}: the caller must check the state again. */
   async wait(id: string, signal: AbortSignal): Promise<void> {
     const slice = AbortSignal.timeout(WAIT_SLICE);
     try {
       const call = { signal: AbortSignal.any([signal, slice]), deadline: Infinity };
-      await unlessAbsent(this.#engine.ask('POST', `/containers/${id}/wait`, call));
+      await ignoreAbsent(this.#engine.request('POST', `/containers/${id}/wait`, call));
     } catch (error) {
       if (signal.aborted || !slice.aborted) throw error;
     }
   }
 
-  /** One line for each time that one of ours runs out of memory, from now on. */
-  async memoryEvents(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+  /** Streams one line for each time that a container of this manager runs out of memory from now on. */
+  async outOfMemoryEvents(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const filters = JSON.stringify({ label: [`${INSTANCE_LABEL}=${this.#instance}`], event: ['oom'] });
     return await this.#engine.stream('GET', '/events', { query: { filters }, signal, deadline: Infinity });
   }
 
   /**
-   * Has that happened to it? `kill`: somebody ended it through the engine, or the engine itself on its way out. The engine
-   * remembers for a while, and not over its own end.
+   * Whether the engine remembers such an event of the container. `kill` means that a client of the engine killed it, or the
+   * engine itself when it shut down. The engine keeps events for a while, and forgets them when it restarts.
    */
-  async has(event: 'kill' | 'oom', { id, startedAt }: { id: string; startedAt: number }): Promise<boolean> {
+  async hasEvent(event: 'kill' | 'oom', { id, startedAt }: { id: string; startedAt: number }): Promise<boolean> {
     const query = {
       since: Math.floor(startedAt / 1_000),
       until: Math.ceil(Date.now() / 1_000),
@@ -87,47 +87,50 @@ export class Containers {
     return false;
   }
 
-  /** Of one that is not running or gone: nothing. */
+  /** Does nothing if the container does not run or does not exist. */
   async kill(id: string, signal: string): Promise<void> {
-    await unless('conflict', unlessAbsent(this.#engine.ask('POST', `/containers/${id}/kill`, { query: { signal } })));
+    await ignoreError(
+      'conflict',
+      ignoreAbsent(this.#engine.request('POST', `/containers/${id}/kill`, { query: { signal } })),
+    );
   }
 
-  /** Drops it unless it runs. Throws `conflict` if it does. */
-  async drop(id: string): Promise<void> {
-    await unlessAbsent(this.#engine.ask('DELETE', `/containers/${id}`, { query: { v: true } }));
+  /** Throws `conflict` if the container runs. */
+  async removeStopped(id: string): Promise<void> {
+    await ignoreAbsent(this.#engine.request('DELETE', `/containers/${id}`, { query: { v: true } }));
   }
 
-  /** Ends and drops everything of an attempt. */
+  /** Kills and removes all containers of an attempt. */
   async removeAll(attempt: string): Promise<void> {
     for (const { id } of await this.list(attempt)) await this.remove(id);
   }
 
-  /** Ends and drops it, with its volumes. */
+  /** Kills and removes a container, with its volumes. */
   async remove(id: string): Promise<void> {
     const query = { v: true, force: true };
-    // A conflict: it is being removed already.
-    await unless('conflict', unlessAbsent(this.#engine.ask('DELETE', `/containers/${id}`, { query })));
+    // A conflict means that it is being removed already.
+    await ignoreError('conflict', ignoreAbsent(this.#engine.request('DELETE', `/containers/${id}`, { query })));
   }
 
-  /** Ours, of all attempts or of one, whatever their state. */
+  /** The containers of this manager in any state, of all attempts or of one. */
   async list(attempt?: string): Promise<{ readonly id: string; readonly attempt: string }[]> {
     const label = [`${INSTANCE_LABEL}=${this.#instance}`];
     if (attempt !== undefined) label.push(`${ATTEMPT_LABEL}=${attempt}`);
     const query = { all: true, filters: JSON.stringify({ label }) };
-    const found = await this.#engine.ask<Listed[]>('GET', '/containers/json', { query });
+    const found = await this.#engine.request<Listed[]>('GET', '/containers/json', { query });
     return found.map(({ Id, Labels }) => ({ id: Id, attempt: Labels[ATTEMPT_LABEL] ?? '' }));
   }
 
-  /** What it printed, each line with its time, from that second on. */
+  /** Streams what the container printed since that second, each line with its time. */
   async logs(id: string, { since, follow, signal }: LogRequest): Promise<AsyncIterable<Uint8Array>> {
     const query = { stdout: true, stderr: true, timestamps: true, follow, since };
-    // Podman begins to answer with the first line.
+    // No deadline: Podman sends its response headers only with the first line.
     return await this.#engine.stream('GET', `/containers/${id}/logs`, { query, signal, deadline: Infinity });
   }
 
   async statistics(id: string): Promise<Statistics | undefined> {
     const query = { stream: false, 'one-shot': true };
-    return await unlessAbsent(this.#engine.ask<Statistics>('GET', `/containers/${id}/stats`, { query }));
+    return await ignoreAbsent(this.#engine.request<Statistics>('GET', `/containers/${id}/stats`, { query }));
   }
 }
 
@@ -138,7 +141,7 @@ interface LogRequest {
   readonly signal: AbortSignal;
 }
 
-/** Empty objects for a container that has just ended. */
+/** The objects are empty for a container that has just ended. */
 export interface Statistics {
   readonly cpu_stats?: { readonly cpu_usage?: { readonly total_usage?: number } };
   readonly memory_stats?: {
@@ -164,9 +167,9 @@ interface Inspected {
   };
 }
 
-function stateOf({ Id, State }: Inspected): ContainerState {
-  const startedAt = timeOf(State.StartedAt);
-  const finishedAt = timeOf(State.FinishedAt);
+function toContainerState({ Id, State }: Inspected): ContainerState {
+  const startedAt = parseTime(State.StartedAt);
+  const finishedAt = parseTime(State.FinishedAt);
   return {
     id: Id,
     running: State.Running,
@@ -177,15 +180,15 @@ function stateOf({ Id, State }: Inspected): ContainerState {
   };
 }
 
-/** What has not happened has the year 1. */
-function timeOf(text: string): number | undefined {
+/** The engine reports the year 1 for what has not happened yet. */
+function parseTime(text: string): number | undefined {
   const time = Date.parse(text);
   return time > 0 ? time : undefined;
 }
 
-const unlessAbsent = <T>(answer: Promise<T>) => unless('absent', answer);
+const ignoreAbsent = <T>(answer: Promise<T>) => ignoreError('absent', answer);
 
-async function unless<T>(code: EngineErrorCode, answer: Promise<T>): Promise<T | undefined> {
+async function ignoreError<T>(code: EngineErrorCode, answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
   } catch (error) {

@@ -1,39 +1,39 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { LaunchError, type Launcher, type LaunchOrder, type Run } from '../launcher.ts';
 import { ContainerRun } from './container-run.ts';
-import { containerName, containerSpec, VIEW } from './container-spec.ts';
+import { buildContainerSpec, CONTAINER_VIEW, containerName } from './container-spec.ts';
 import { type ContainerState, Containers } from './containers.ts';
-import { dockerLines, Engine, EngineError, patiently } from './engine.ts';
+import { Engine, EngineError, retryWhileUnreachable, splitLines } from './engine.ts';
 import { Images } from './images.ts';
-import { type Owner, openToContainer, takeOwnership } from './ownership.ts';
+import { type FileOwner, openToContainer, takeOwnership } from './ownership.ts';
 import { UsageSampler } from './usage.ts';
 
-/** More than any pipeline of a script has, few enough that a fork bomb leaves the machine usable. */
+/** Enough for any pipeline of a script, and few enough that a fork bomb leaves the machine usable. */
 const PROCESSES = 4_096;
 
-/** What a script may print while no manager is there to read it. */
+/** Larger: scripts can print more while no manager reads it. Smaller: they use less disk of the engine. */
 const LOG_BYTES = 128 * 2 ** 20;
 
-/** How long an attempt that is about to start waits for a daemon that is away: a restart takes some seconds. */
-const AWAY_MS = 60_000;
+/** Longer than the restart of a daemon, which takes some seconds; shorter fails attempts, longer delays their error. */
+const UNREACHABLE_MS = 60_000;
 
-/** A container that is neither ours to start nor started is dropped and made again; more often than this it is not bad luck. */
-const TRIES = 5;
+/** Another manager may create or remove the same container meanwhile. After so many repetitions it is no coincidence. */
+const MAX_TRIES = 5;
 
 export interface DockerLauncherOptions {
   readonly socket: string;
-  /** Keeps two managers on one daemon apart: each sees the containers of its own. */
+  /** Separates two managers on one daemon: each sees only its own containers. */
   readonly instance: string;
   readonly network?: string;
   readonly processes?: number;
   readonly logBytes?: number;
-  /** Whose the files of scripts are in the end; by default of this process. */
-  readonly owner?: Owner;
+  /** The owner of the files that scripts leave; by default the user of this process. */
+  readonly owner?: FileOwner;
 }
 
 export interface DockerLauncher extends Launcher {
-  /** Ends and drops the containers of this instance that belong to none of these attempts. */
-  endStrays(keep: ReadonlySet<string>): Promise<void>;
+  /** Kills and removes the containers of this instance that belong to none of these attempts. */
+  removeOrphans(keep: ReadonlySet<string>): Promise<void>;
 }
 
 /** Runs scripts in the image of their service, through the Engine API. */
@@ -60,41 +60,41 @@ class ContainerLauncher implements DockerLauncher {
     this.#usage = new UsageSampler(this.#containers, () => [...this.#running.keys()]);
   }
 
-  view(): typeof VIEW {
-    return VIEW;
+  view(): typeof CONTAINER_VIEW {
+    return CONTAINER_VIEW;
   }
 
   async prepare({ image }: LaunchOrder, report: (message: string) => void, signal: AbortSignal): Promise<void> {
     const both = AbortSignal.any([signal, this.#closed.signal]);
-    await this.#orLaunchError(() =>
-      patiently(() => this.#images.ensure(image, report, both), { signal: both, within: AWAY_MS }),
+    await this.#wrapEngineError(() =>
+      retryWhileUnreachable(() => this.#images.ensure(image, report, both), { signal: both, within: UNREACHABLE_MS }),
     );
   }
 
   async launch(order: LaunchOrder): Promise<Run> {
-    return await this.#orLaunchError(async () => {
-      for (let tries = 0; tries < TRIES; tries++) {
-        const state = (await this.#started(order)) ?? (await this.#startNew(order));
-        if (state) return this.#runOf(state, order);
+    return await this.#wrapEngineError(async () => {
+      for (let tries = 0; tries < MAX_TRIES; tries++) {
+        const state = (await this.#findStarted(order)) ?? (await this.#startNew(order));
+        if (state) return this.#runFor(state, order);
       }
       throw new LaunchError('StartFailed', `the container ${containerName(order.name)} cannot be started or replaced`);
     });
   }
 
-  /** Waits for a daemon that is away: nobody else knows, and a guess would end a script that runs, or run it twice. */
+  /** Waits until the daemon answers: a wrong guess would kill a script that runs, or start it twice. */
   async find(order: LaunchOrder): Promise<Run | undefined> {
-    const state = await this.#started(order, Infinity);
-    return state && this.#runOf(state, order);
+    const state = await this.#findStarted(order, Infinity);
+    return state && this.#runFor(state, order);
   }
 
   async remove(name: string): Promise<void> {
-    await this.#patiently(() => this.#containers.removeAll(name));
+    await this.#retry(() => this.#containers.removeAll(name));
   }
 
-  async endStrays(keep: ReadonlySet<string>): Promise<void> {
-    await this.#patiently(async () => {
-      const strays = (await this.#containers.list()).filter(({ attempt }) => !keep.has(attempt));
-      for (const { id } of strays) {
+  async removeOrphans(keep: ReadonlySet<string>): Promise<void> {
+    await this.#retry(async () => {
+      const orphans = (await this.#containers.list()).filter(({ attempt }) => !keep.has(attempt));
+      for (const { id } of orphans) {
         await this.#running.get(id)?.signal('KILL');
         await this.#containers.remove(id);
       }
@@ -112,89 +112,92 @@ class ContainerLauncher implements DockerLauncher {
   }
 
   /**
-   * The container of the attempt, if it was ever started. One that was only made, because a manager ended in between, is
-   * dropped, so that no request of the past can start it any more: the engine does one thing at a time to a container,
-   * and whoever comes too late finds none.
+   * Finds the container of the attempt if it was ever started. A manager that died between create and start left a container
+   * that is removed here, so that a start request that is still on its way cannot succeed: the engine serializes the
+   * requests for one container, and the late one fails because the container does not exist.
    */
-  async #started({ name }: LaunchOrder, within = AWAY_MS): Promise<ContainerState | undefined> {
+  async #findStarted({ name }: LaunchOrder, within = UNREACHABLE_MS): Promise<ContainerState | undefined> {
     for (;;) {
-      const state = await this.#patiently(() => this.#containers.inspect(containerName(name)), within);
+      const state = await this.#retry(() => this.#containers.inspect(containerName(name)), within);
       if (!state || state.startedAt !== undefined) return state;
       try {
-        await this.#patiently(() => this.#containers.drop(state.id), within);
+        await this.#retry(() => this.#containers.removeStopped(state.id), within);
         return undefined;
       } catch (error) {
-        // It was started after all: look again.
+        // It was started meanwhile: inspect it again.
         if (!(error instanceof EngineError && error.code === 'conflict')) throw error;
       }
     }
   }
 
-  /** Undefined when somebody else was faster, or nobody knows what became of it: look again. */
+  /** Undefined if another manager created the container first, or if the container was not started: the caller tries again. */
   async #startNew(order: LaunchOrder): Promise<ContainerState | undefined> {
     const name = containerName(order.name);
     const { processes = PROCESSES, logBytes = LOG_BYTES, network } = this.#options;
-    const podman = await this.#patiently(() => this.#containers.podman());
-    const spec = containerSpec(order, { processes, logBytes, podman, ...(network !== undefined && { network }) });
+    const podman = await this.#retry(() => this.#containers.isPodman());
+    const spec = buildContainerSpec(order, { processes, logBytes, podman, ...(network !== undefined && { network }) });
     await openToContainer(order.directory);
     let id: string | undefined;
     try {
-      id = await this.#patiently(() => this.#containers.create(name, order.name, spec));
+      id = await this.#retry(() => this.#containers.create(name, order.name, spec));
       await this.#containers.start(id);
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
       if (error.code === 'conflict' && id === undefined) return undefined;
-      // Never asked for a second time: a short script that had run by then would run again.
-      if (error.code !== 'unreachable' || id === undefined) return await this.#refused(order, error);
+      // The start is never retried: a short script may have ended already, and would run twice.
+      if (error.code !== 'unreachable' || id === undefined) return await this.#removeUnstarted(order, error);
     }
-    const made = id;
-    const state = await this.#patiently(() => this.#containers.inspect(made));
-    return state ? await this.#started(order) : gone(made);
+    const created = id;
+    const state = await this.#retry(() => this.#containers.inspect(created));
+    return state ? await this.#findStarted(order) : toLostState(created);
   }
 
-  /** Drops what could not be started. */
-  async #refused(order: LaunchOrder, error: EngineError): Promise<never> {
-    await this.#started(order);
+  /** Removes the container that could not be started, and throws the error. */
+  async #removeUnstarted(order: LaunchOrder, error: EngineError): Promise<never> {
+    await this.#findStarted(order);
     throw error;
   }
 
-  #runOf(state: ContainerState, order: LaunchOrder): Run {
+  #runFor(state: ContainerState, order: LaunchOrder): Run {
     const known = this.#running.get(state.id);
     if (known) return known;
     const run = new ContainerRun(state, order, {
       containers: this.#containers,
-      settle: (settled) => this.#settle(settled),
+      takeOwnership: (ended) => this.#takeOwnership(ended),
       closed: this.#closed.signal,
     });
     this.#running.set(run.id, run);
-    this.#watching ??= watchMemory(this.#containers, (id) => this.#ranOutOfMemory(id), this.#closed.signal);
-    const over = () => void this.#running.delete(run.id);
-    void run.ended.then(over, over);
+    this.#watching ??= watchOutOfMemory(this.#containers, (id) => this.#onOutOfMemory(id), this.#closed.signal);
+    const forget = () => void this.#running.delete(run.id);
+    void run.ended.then(forget, forget);
     return run;
   }
 
-  #ranOutOfMemory(id: string | undefined): void {
+  #onOutOfMemory(id: string | undefined): void {
     const runs = [...this.#running.values()].filter((run) => id === undefined || id === run.id);
-    // What goes wrong here goes wrong for its end as well, and is told there.
-    for (const run of runs) run.ranOutOfMemory({ maybe: id === undefined }).catch(() => {});
+    // An error here also rejects `ended` of the run, which reports it.
+    for (const run of runs) run.onOutOfMemory({ maybe: id === undefined }).catch(() => {});
   }
 
-  async #settle(order: LaunchOrder): Promise<void> {
+  async #takeOwnership(order: LaunchOrder): Promise<void> {
     const { owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 } } = this.#options;
     try {
-      const parts = { engine: this.#engine, containers: this.#containers, owner };
-      await this.#patiently(() => takeOwnership(order, parts));
+      const deps = { engine: this.#engine, containers: this.#containers, owner };
+      await this.#retry(() => takeOwnership(order, deps));
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
-      order.print(Buffer.from(`the files that the script left stay as they are: ${error.message}\n`), Date.now());
+      order.print(
+        Buffer.from(`cannot change the owner of the files that the script left: ${error.message}\n`),
+        Date.now(),
+      );
     }
   }
 
-  #patiently<T>(task: () => Promise<T>, within = AWAY_MS): Promise<T> {
-    return patiently(task, { signal: this.#closed.signal, within });
+  #retry<T>(task: () => Promise<T>, within = UNREACHABLE_MS): Promise<T> {
+    return retryWhileUnreachable(task, { signal: this.#closed.signal, within });
   }
 
-  async #orLaunchError<T>(task: () => Promise<T>): Promise<T> {
+  async #wrapEngineError<T>(task: () => Promise<T>): Promise<T> {
     try {
       return await task();
     } catch (error) {
@@ -204,31 +207,31 @@ class ContainerLauncher implements DockerLauncher {
   }
 }
 
-/** Somebody removed it right after it was started: it may have run, so it counts as started. */
-function gone(id: string): ContainerState {
+/** A container that was removed right after its start. The script may have run, so it counts as started. */
+function toLostState(id: string): ContainerState {
   return { id, running: false, startedAt: Date.now(), exitCode: 0, outOfMemory: false };
 }
 
-/** Before a stream that broke off is opened again. */
-const AGAIN_MS = 1_000;
+/** Before a broken stream is opened again. Longer: a script continues longer after a process of it was killed. */
+const REOPEN_MS = 1_000;
 
 /**
- * Says when a container runs out of memory: only the engine's events tell, as long as what is left of the script goes on.
- * Without an id: any may have, while nobody listened.
+ * Notifies when a container runs out of memory. While the rest of the script continues, only the engine's events report it.
+ * Each new connection notifies once without an id: any container may have run out of memory while there was none.
  */
-async function watchMemory(
+async function watchOutOfMemory(
   containers: Containers,
-  tell: (id: string | undefined) => void,
+  notify: (id: string | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      const events = await containers.memoryEvents(signal);
-      tell(undefined);
-      for await (const line of dockerLines(events)) tell((JSON.parse(line) as { id?: string }).id);
+      const events = await containers.outOfMemoryEvents(signal);
+      notify(undefined);
+      for await (const line of splitLines(events)) notify((JSON.parse(line) as { id?: string }).id);
     } catch (error) {
       if (!signal.aborted && !(error instanceof EngineError)) throw error;
     }
-    await pause(AGAIN_MS, undefined, { signal }).catch(() => {});
+    await pause(REOPEN_MS, undefined, { signal }).catch(() => {});
   }
 }

@@ -4,76 +4,76 @@ import { createServer, type RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../../../test/support/temporary-directory.ts';
-import { Engine, EngineError, patiently } from './engine.ts';
+import { Engine, EngineError, retryWhileUnreachable } from './engine.ts';
 
 const VERSION = { Version: '27.0.1', ApiVersion: '1.46', MinAPIVersion: '1.24', Components: [{ Name: 'Engine' }] };
 
-test('the oldest API that we know is spoken, unless the engine wants a newer one', async (t) => {
+test('engine: requests use the oldest supported API version, unless the engine requires a newer one', async (t) => {
   for (const { answer, api } of [
     { answer: VERSION, api: '1.41' },
     { answer: { ...VERSION, MinAPIVersion: '1.44' }, api: '1.44' },
     { answer: { ...VERSION, ApiVersion: '1.41', MinAPIVersion: undefined }, api: '1.41' },
   ]) {
     const paths: (string | undefined)[] = [];
-    const { engine } = await listening(t, answer, ({ url }, response) => {
+    const { engine } = await startEngine(t, answer, ({ url }, response) => {
       paths.push(url);
       response.end('{}');
     });
-    await engine.ask('GET', '/info', { query: { a: 'b c', all: true } });
+    await engine.request('GET', '/info', { query: { a: 'b c', all: true } });
     assert.deepEqual(paths, [`/v${api}/info?a=b+c&all=true`]);
   }
 });
 
-test('an engine is known by its name', async (t) => {
-  const { engine } = await listening(t, VERSION, () => {});
+test('engine: version returns product and version', async (t) => {
+  const { engine } = await startEngine(t, VERSION, () => {});
   assert.deepEqual(await engine.version(), { name: 'Docker 27.0.1', podman: false, api: '1.41' });
   const podman = { ...VERSION, Version: '4.3.1', ApiVersion: '1.41', Components: [{ Name: 'Podman Engine' }] };
-  const { engine: other } = await listening(t, podman, () => {});
+  const { engine: other } = await startEngine(t, podman, () => {});
   assert.deepEqual(await other.version(), { name: 'Podman 4.3.1', podman: true, api: '1.41' });
 });
 
-test('an engine that is too old is refused', async (t) => {
-  const { engine } = await listening(t, { ...VERSION, Version: '18.09', ApiVersion: '1.39' }, () => {});
-  await assert.rejects(engine.ask('GET', '/info'), {
+test('engine: an engine that is too old is rejected', async (t) => {
+  const { engine } = await startEngine(t, { ...VERSION, Version: '18.09', ApiVersion: '1.39' }, () => {});
+  await assert.rejects(engine.request('GET', '/info'), {
     code: 'unsupported',
     message: /^Docker 18\.09 at .* has API 1\.39: at least/,
   });
 });
 
-const refusals = [
+const errors = [
   { status: 404, body: '{"message":"No such container: x"}', code: 'absent', message: 'No such container: x' },
   { status: 409, body: '{"message":"name is taken\\n"}', code: 'conflict', message: 'name is taken' },
   { status: 503, body: '{"message":"shutting down"}', code: 'unreachable', message: 'shutting down' },
-  { status: 500, body: 'plain words', code: 'refused', message: 'plain words' },
+  { status: 500, body: 'plain text', code: 'refused', message: 'plain text' },
   { status: 400, body: '', code: 'refused', message: 'status 400 without a reason' },
 ];
-for (const { status, body, code, message } of refusals) {
-  test(`status ${status} is "${code}", in the words of the engine`, async (t) => {
-    const { engine } = await listening(t, VERSION, (_, response) => response.writeHead(status).end(body));
-    await assert.rejects(engine.ask('POST', '/x', { body: {} }), { name: 'EngineError', code, message });
+for (const { status, body, code, message } of errors) {
+  test(`engine: status ${status} becomes "${code}" with the engine's message`, async (t) => {
+    const { engine } = await startEngine(t, VERSION, (_, response) => response.writeHead(status).end(body));
+    await assert.rejects(engine.request('POST', '/x', { body: {} }), { name: 'EngineError', code, message });
     await assert.rejects(engine.stream('POST', '/x'), { name: 'EngineError', code, message });
   });
 }
 
-test('an answer that does not come in time is "unreachable"', async (t) => {
-  const { engine } = await listening(t, VERSION, () => {});
+test('engine: a response after the deadline is "unreachable"', async (t) => {
+  const { engine } = await startEngine(t, VERSION, () => {});
   const late = { code: 'unreachable', message: /did not answer within 0\.05 s/ };
-  await assert.rejects(engine.ask('GET', '/info', { deadline: 50 }), late);
+  await assert.rejects(engine.request('GET', '/info', { deadline: 50 }), late);
   await assert.rejects(engine.stream('GET', '/info', { deadline: 50 }), late);
 });
 
-test('who no longer wants an answer is told their own reason', async (t) => {
-  const { engine } = await listening(t, VERSION, (_, response) => response.write('x'));
+test('engine: an aborted request rejects with the reason of its signal', async (t) => {
+  const { engine } = await startEngine(t, VERSION, (_, response) => response.write('x'));
   const controller = new AbortController();
-  const asked = engine.ask('GET', '/info', { signal: controller.signal });
+  const pending = engine.request('GET', '/info', { signal: controller.signal });
   const stream = await engine.stream('GET', '/info', { signal: controller.signal });
   controller.abort(new Error('not wanted'));
-  await assert.rejects(asked, /not wanted/);
+  await assert.rejects(pending, /not wanted/);
   await assert.rejects(Array.fromAsync(stream), /not wanted/);
 });
 
-test('a stream that breaks off is "unreachable", and what came before is given', async (t) => {
-  const { engine } = await listening(t, VERSION, (_, response) => {
+test('engine: a broken stream is "unreachable" after the bytes that arrived', async (t) => {
+  const { engine } = await startEngine(t, VERSION, (_, response) => {
     response.write('begun', () => response.destroy());
   });
   const seen: string[] = [];
@@ -86,36 +86,43 @@ test('a stream that breaks off is "unreachable", and what came before is given',
   assert.deepEqual(seen, ['begun']);
 });
 
-test('an engine that is not there is "unreachable", and is asked again when it is back', async (t) => {
+test('retry: an engine that does not run is "unreachable", and the request is retried until it is back', async (t) => {
   const socket = join(temporaryDirectory(t), 'docker.sock');
   const engine = new Engine(socket);
   t.after(() => engine.close());
-  await assert.rejects(engine.ask('GET', '/info'), { code: 'unreachable', message: /is not there: is it running\?/ });
-  let away = 0;
-  const whenAway = () => {
-    if (++away === 1) void serve(t, socket, VERSION, (_, response) => response.end('{"back":true}'));
+  await assert.rejects(engine.request('GET', '/info'), {
+    code: 'unreachable',
+    message: /does not exist: is it running\?/,
+  });
+  let retries = 0;
+  const onUnreachable = () => {
+    if (++retries === 1) void serve(t, socket, VERSION, (_, response) => response.end('{"back":true}'));
   };
   const never = new AbortController().signal;
-  const answer = await patiently(() => engine.ask('GET', '/info'), { signal: never, within: Infinity, whenAway });
+  const answer = await retryWhileUnreachable(() => engine.request('GET', '/info'), {
+    signal: never,
+    within: Infinity,
+    onUnreachable,
+  });
   assert.deepEqual(answer, { back: true });
-  assert.ok(away > 0);
+  assert.ok(retries > 0);
 });
 
-test('patience ends, and is not for refusals', async () => {
+test('retry: it ends after the time limit, and "refused" is not retried', async () => {
   const { signal } = new AbortController();
   let tries = 0;
   const failing = (code: 'unreachable' | 'refused') => async () => {
     tries++;
     throw new EngineError(code, code);
   };
-  await assert.rejects(patiently(failing('unreachable'), { signal, within: 100 }), { code: 'unreachable' });
+  await assert.rejects(retryWhileUnreachable(failing('unreachable'), { signal, within: 100 }), { code: 'unreachable' });
   assert.ok(tries > 1, `${tries} tries`);
   tries = 0;
-  await assert.rejects(patiently(failing('refused'), { signal, within: Infinity }), { code: 'refused' });
+  await assert.rejects(retryWhileUnreachable(failing('refused'), { signal, within: Infinity }), { code: 'refused' });
   assert.equal(tries, 1);
 });
 
-async function listening(t: TestContext, version: object, answer: RequestListener): Promise<{ engine: Engine }> {
+async function startEngine(t: TestContext, version: object, answer: RequestListener): Promise<{ engine: Engine }> {
   const socket = join(temporaryDirectory(t), 'docker.sock');
   await serve(t, socket, version, answer);
   const engine = new Engine(socket);

@@ -1,10 +1,10 @@
 import { LaunchError } from '../launcher.ts';
-import { dockerLines, type Engine, EngineError } from './engine.ts';
+import { type Engine, EngineError, splitLines } from './engine.ts';
 
-/** A registry that has sent nothing for this long will not: slower lines than that get nowhere either. */
+/** Shorter: a slow registry fails a pull that would succeed. Longer: a pull from a registry that hangs fails later. */
 const SILENCE_MS = 300_000;
 
-/** One pull, for everybody who waits for that image. */
+/** One pull, shared by all attempts that wait for the image. */
 interface Pull {
   readonly done: Promise<void>;
   readonly reporters: Set<(message: string) => void>;
@@ -12,7 +12,7 @@ interface Pull {
   message: string;
 }
 
-/** The images of the engine, as services name them. One that is there is taken as it is. */
+/** The images of the engine, by the names that services use. An image that is present is not pulled again. */
 export class Images {
   readonly #engine: Engine;
   readonly #pulls = new Map<string, Pull>();
@@ -21,22 +21,22 @@ export class Images {
     this.#engine = engine;
   }
 
-  /** Pulls it if it is not there. */
+  /** Pulls the image if it is missing. */
   async ensure(image: string, report: (message: string) => void, signal: AbortSignal): Promise<void> {
-    const reference = readReference(image);
+    const reference = parseImageReference(image);
     if (!reference) {
       throw new LaunchError(
         'ImageFailed',
-        `"${image}" is not the name of an image, as ghcr.io/grycap/cowsay:latest is`,
+        `"${image}" is not the name of an image, such as ghcr.io/grycap/cowsay:latest`,
       );
     }
-    if (await this.#isHere(image, signal)) return;
-    await this.#join(this.#pulls.get(image) ?? this.#begin(image, reference), image, report, signal);
+    if (await this.#isPresent(image, signal)) return;
+    await this.#join(this.#pulls.get(image) ?? this.#startPull(image, reference), image, report, signal);
   }
 
-  async #isHere(image: string, signal: AbortSignal): Promise<boolean> {
+  async #isPresent(image: string, signal: AbortSignal): Promise<boolean> {
     try {
-      await this.#engine.ask('GET', `/images/${image}/json`, { signal });
+      await this.#engine.request('GET', `/images/${image}/json`, { signal });
       return true;
     } catch (error) {
       if (error instanceof EngineError && error.code === 'absent') return false;
@@ -44,7 +44,7 @@ export class Images {
     }
   }
 
-  #begin(image: string, reference: ImageReference): Pull {
+  #startPull(image: string, reference: ImageReference): Pull {
     const abandon = new AbortController();
     const pull: Pull = {
       done: this.#pull(image, reference, abandon, (message) => {
@@ -56,32 +56,32 @@ export class Images {
       message: `pulling ${image}`,
     };
     this.#pulls.set(image, pull);
-    // Whoever waits is told; maybe nobody does any more.
-    const over = () => this.#over(image, pull);
-    void pull.done.then(over, over);
+    // Also handles a rejection when no attempt waits any more.
+    const forget = () => this.#forget(image, pull);
+    void pull.done.then(forget, forget);
     return pull;
   }
 
   async #join(pull: Pull, image: string, report: (message: string) => void, signal: AbortSignal): Promise<void> {
-    const left = Promise.withResolvers<never>();
-    const leave = () => left.reject(signal.reason);
-    signal.addEventListener('abort', leave);
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = () => aborted.reject(signal.reason);
+    signal.addEventListener('abort', onAbort);
     pull.reporters.add(report);
     try {
       signal.throwIfAborted();
       report(pull.message);
-      await Promise.race([pull.done, left.promise]);
+      await Promise.race([pull.done, aborted.promise]);
     } finally {
-      signal.removeEventListener('abort', leave);
+      signal.removeEventListener('abort', onAbort);
       pull.reporters.delete(report);
       if (pull.reporters.size === 0) {
-        this.#over(image, pull);
+        this.#forget(image, pull);
         pull.abandon.abort();
       }
     }
   }
 
-  #over(image: string, pull: Pull): void {
+  #forget(image: string, pull: Pull): void {
     if (this.#pulls.get(image) === pull) this.#pulls.delete(image);
   }
 
@@ -92,31 +92,32 @@ export class Images {
     report: (message: string) => void,
   ): Promise<void> {
     const progress = new PullProgress();
-    const silence = setTimeout(() => abandon.abort(new Error('the registry has gone silent')), SILENCE_MS);
+    const silence = setTimeout(() => abandon.abort(new Error(`no progress for ${SILENCE_MS / 1_000} s`)), SILENCE_MS);
     try {
       const call = { query: { fromImage: name, tag: version }, signal: abandon.signal, deadline: SILENCE_MS };
       const answer = await this.#engine.stream('POST', '/images/create', call);
-      let said = 0;
-      for await (const line of dockerLines(answer)) {
+      let reported = 0;
+      for await (const line of splitLines(answer)) {
         silence.refresh();
         const event = JSON.parse(line) as PullEvent;
         if (event.error) throw new Error(event.error);
-        const percent = progress.take(event);
-        if (percent > said) report(`pulling ${image}: ${percent} %`);
-        said = percent;
+        const percent = progress.update(event);
+        if (percent > reported) report(`pulling ${image}: ${percent} %`);
+        reported = percent;
       }
-      if (!(await this.#isHere(image, abandon.signal))) throw new Error('the engine does not have it afterwards');
+      if (!(await this.#isPresent(image, abandon.signal)))
+        throw new Error('the engine reported success, but has no such image');
     } catch (error) {
       if (error instanceof EngineError && error.code === 'unreachable') throw error;
-      const words = error instanceof Error ? error.message : String(error);
-      throw new LaunchError('ImageFailed', `the image ${image} could not be pulled: ${words}`, { cause: error });
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new LaunchError('ImageFailed', `the image ${image} could not be pulled: ${reason}`, { cause: error });
     } finally {
       clearTimeout(silence);
     }
   }
 }
 
-/** One line of what the engine says while it pulls. Most are about one layer. */
+/** One line of the engine's pull progress. Most lines are about one layer. */
 export interface PullEvent {
   readonly status?: string;
   readonly id?: string;
@@ -124,26 +125,32 @@ export interface PullEvent {
   readonly error?: string;
 }
 
-/** Coarse enough that a record changes some twenty times, whatever the size of the image. */
+/** Percent. Smaller: progress is finer. Larger: fewer writes; with 5 a pull changes the job record at most twenty times. */
 const STEP = 5;
 
 const WAITING = new Set(['Pulling fs layer', 'Waiting']);
-const HERE = new Set(['Verifying Checksum', 'Download complete', 'Extracting', 'Pull complete', 'Already exists']);
+const DOWNLOADED = new Set([
+  'Verifying Checksum',
+  'Download complete',
+  'Extracting',
+  'Pull complete',
+  'Already exists',
+]);
 
 interface Layer {
   readonly share: number;
   readonly total?: number;
 }
 
-/** How much of an image has come. Layers of unknown size count like the mean of the others. */
+/** Computes the downloaded share of an image. Layers of unknown size count as the mean of the others. */
 export class PullProgress {
   readonly #layers = new Map<string, Layer>();
   #percent = 0;
 
-  /** In steps; never goes back, though sizes of layers become known one by one. */
-  take({ status = '', id, progressDetail }: PullEvent): number {
+  /** Returns a multiple of {@link STEP} that never falls, although the sizes of layers become known one by one. */
+  update({ status = '', id, progressDetail }: PullEvent): number {
     const known = id === undefined ? undefined : this.#layers.get(id);
-    const layer = id === undefined ? undefined : layerOf(status, progressDetail, known);
+    const layer = id === undefined ? undefined : updateLayer(status, progressDetail, known);
     if (id !== undefined && layer) this.#layers.set(id, layer);
     const percent = Math.floor((100 * this.#share()) / STEP) * STEP;
     this.#percent = Math.max(this.#percent, percent);
@@ -159,18 +166,17 @@ export class PullProgress {
   }
 }
 
-function layerOf(status: string, detail: PullEvent['progressDetail'], known: Layer | undefined): Layer | undefined {
+function updateLayer(status: string, detail: PullEvent['progressDetail'], known: Layer | undefined): Layer | undefined {
   if (WAITING.has(status)) return known ?? { share: 0 };
-  // Its figures are of the unpacked layer from now on.
-  if (HERE.has(status)) return { ...known, share: 1 };
+  // From now on the engine's figures are those of the unpacked layer.
+  if (DOWNLOADED.has(status)) return { ...known, share: 1 };
   if (status !== 'Downloading' || !detail?.total) return known;
   return { share: Math.min((detail.current ?? 0) / detail.total, 1), total: detail.total };
 }
 
-/** What is asked of a registry. */
 interface ImageReference {
   readonly name: string;
-  /** A tag, or a digest as `sha256:…`. */
+  /** A tag, or a digest such as `sha256:…`. */
   readonly version: string;
 }
 
@@ -180,8 +186,8 @@ const TAG = String.raw`\w[\w.-]{0,127}`;
 const DIGEST = '[a-z0-9]+:[0-9a-f]{32,}';
 const REFERENCE = new RegExp(`^(?<name>${HOST}${PART}(?:/${PART})*)(?::(?<tag>${TAG}))?(?:@(?<digest>${DIGEST}))?$`);
 
-/** Undefined if no registry can have such an image. Without a tag it is `latest`: the API would fetch all of them. */
-export function readReference(image: string): ImageReference | undefined {
+/** Undefined if the name is invalid. The default tag is `latest`, because the Engine API would pull all tags without one. */
+export function parseImageReference(image: string): ImageReference | undefined {
   const { name, tag, digest } = REFERENCE.exec(image)?.groups ?? {};
   return name === undefined ? undefined : { name, version: digest ?? tag ?? 'latest' };
 }

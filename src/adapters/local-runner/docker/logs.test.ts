@@ -5,27 +5,27 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { temporaryDirectory } from '../../../../test/support/temporary-directory.ts';
 import {
-  Frames,
+  FrameDecoder,
   type LogEntry,
   type LogPosition,
-  millisecondsOf,
+  LogResumer,
   PositionFile,
-  Resume,
-  readEntry,
-  readTime,
+  parseLogEntry,
+  parseLogTime,
+  toMilliseconds,
 } from './logs.ts';
 
-test('frames are found, however the stream is cut', () => {
+test('frames: frames are decoded wherever the stream is split', () => {
   fc.assert(
     fc.property(
       fc.array(fc.uint8Array({ maxLength: 300 })),
       fc.array(fc.integer({ min: 1, max: 50 })),
       (bodies, cuts) => {
-        let stream = Buffer.concat(bodies.flatMap((body) => [headerOf(body), body]));
-        const frames = new Frames();
+        let stream = Buffer.concat(bodies.flatMap((body) => [frameHeader(body), body]));
+        const decoder = new FrameDecoder();
         const found: Buffer[] = [];
         for (const cut of [...cuts, stream.length]) {
-          found.push(...frames.take(stream.subarray(0, cut)));
+          found.push(...decoder.decode(stream.subarray(0, cut)));
           stream = stream.subarray(cut);
         }
         assert.deepEqual(
@@ -43,19 +43,19 @@ const times = [
   { text: '2026-11-16T02:00:00Z', seconds: 1_794_794_400, nanoseconds: 0 },
 ];
 for (const { text, ...time } of times) {
-  test(`${text} is read as exactly as it is written`, () => assert.deepEqual(readTime(text), time));
+  test(`log time: ${text} is parsed to the nanosecond`, () => assert.deepEqual(parseLogTime(text), time));
 }
 
-test('an entry is a time and bytes of any kind', () => {
+test('log entry: a time is followed by any bytes', () => {
   const frame = Buffer.from('2026-11-16T02:00:00.123456789Z a b\xff\0\n', 'latin1');
-  const entry = readEntry(frame);
+  const entry = parseLogEntry(frame);
   assert.ok(entry);
-  assert.equal(millisecondsOf(entry.time), 1_794_794_400_123);
+  assert.equal(toMilliseconds(entry.time), 1_794_794_400_123);
   assert.equal(Buffer.from(entry.bytes).toString('latin1'), 'a b\xff\0\n');
-  assert.equal(readEntry(Buffer.from('no time')), undefined);
+  assert.equal(parseLogEntry(Buffer.from('no time')), undefined);
 });
 
-/** Times that stand still now and then, in lines that are cut now and then. */
+/** Logs in which some times repeat and some lines are split. */
 const log = fc
   .array(fc.record({ later: fc.nat({ max: 2 }), pieces: fc.integer({ min: 1, max: 3 }) }), { maxLength: 20 })
   .map((lines) => {
@@ -63,20 +63,20 @@ const log = fc
     return lines.flatMap(({ later, pieces }, i) => {
       nanoseconds += later;
       const time = { seconds: 1, nanoseconds };
-      return Array.from({ length: pieces }, (_, piece) => entryOf(time, piece + 1 < pieces ? `${i}` : `${i}\n`));
+      return Array.from({ length: pieces }, (_, piece) => logEntry(time, piece + 1 < pieces ? `${i}` : `${i}\n`));
     });
   });
 
-test('whoever reads a log again from its beginning gets what comes after the position, once', () => {
+test('resume: a reader that starts at the beginning of a log prints each entry after its position once', () => {
   fc.assert(
     fc.property(log, fc.nat(), fc.nat(), (entries, first, second) => {
       const cuts = [first % (entries.length + 1), second % (entries.length + 1)].toSorted((a, b) => a - b);
       let position: LogPosition | undefined;
       let text = '';
       for (const end of [...cuts, entries.length]) {
-        const resume = new Resume(position, true);
+        const resumer = new LogResumer(position, true);
         for (const entry of entries.slice(0, end)) {
-          const piece = resume.take(entry);
+          const piece = resumer.next(entry);
           text += Buffer.from(piece?.bytes ?? []).toString();
           position = piece?.position ?? position;
         }
@@ -86,36 +86,36 @@ test('whoever reads a log again from its beginning gets what comes after the pos
   );
 });
 
-test('the newline that Docker forgets of a line in pieces is put back, also by the next reader', () => {
+test('resume: the newline that Docker drops from a split line is added again, also by the next reader', () => {
   const [first, second] = [1, 2].map((nanoseconds) => ({ seconds: 1, nanoseconds }));
   assert.ok(first && second);
-  const pieces = [entryOf(first, 'aaaa'), entryOf(first, 'aa')];
-  const next = entryOf(second, 'b\n');
+  const pieces = [logEntry(first, 'aaaa'), logEntry(first, 'aa')];
+  const next = logEntry(second, 'b\n');
   for (const { podman, printed } of [
     { podman: false, printed: '\nb\n' },
     { podman: true, printed: 'b\n' },
   ]) {
-    const reader = new Resume(undefined, podman);
-    const [, last] = pieces.map((entry) => reader.take(entry));
-    assert.equal(Buffer.from(reader.take(next)?.bytes ?? []).toString(), printed);
-    const other = new Resume(last?.position, podman);
+    const reader = new LogResumer(undefined, podman);
+    const [, last] = pieces.map((entry) => reader.next(entry));
+    assert.equal(Buffer.from(reader.next(next)?.bytes ?? []).toString(), printed);
+    const other = new LogResumer(last?.position, podman);
     assert.deepEqual(
-      pieces.map((entry) => other.take(entry)),
+      pieces.map((entry) => other.next(entry)),
       [undefined, undefined],
     );
-    assert.equal(Buffer.from(other.take(next)?.bytes ?? []).toString(), printed);
+    assert.equal(Buffer.from(other.next(next)?.bytes ?? []).toString(), printed);
   }
 });
 
-test('lines whose time lies before the position come as well, when the clock was set back', () => {
+test('resume: lines with an earlier time are printed after the clock was set back', () => {
   const [late, early] = [9, 1].map((seconds) => ({ seconds, nanoseconds: 0 }));
   assert.ok(late && early);
-  const resume = new Resume({ time: late, count: 1, inLine: false }, false);
-  const taken = [entryOf(late, 'a\n'), entryOf(early, 'b\n')].map((entry) => resume.take(entry)?.bytes.length);
+  const resumer = new LogResumer({ time: late, count: 1, inLine: false }, false);
+  const taken = [logEntry(late, 'a\n'), logEntry(early, 'b\n')].map((entry) => resumer.next(entry)?.bytes.length);
   assert.deepEqual(taken, [undefined, 2]);
 });
 
-test('a position is found again, and one that is damaged is none', (t) => {
+test('position file: a position is read back, and a damaged one is ignored', (t) => {
   const path = join(temporaryDirectory(t), 'position');
   const file = new PositionFile(path);
   assert.equal(file.read(), undefined);
@@ -136,13 +136,13 @@ test('a position is found again, and one that is damaged is none', (t) => {
   }
 });
 
-function headerOf(body: Uint8Array): Buffer {
+function frameHeader(body: Uint8Array): Buffer {
   const header = Buffer.alloc(8);
   header[0] = 1;
   header.writeUInt32BE(body.length, 4);
   return header;
 }
 
-function entryOf(time: LogEntry['time'], text: string): LogEntry {
+function logEntry(time: LogEntry['time'], text: string): LogEntry {
   return { time, bytes: Buffer.from(text) };
 }

@@ -2,30 +2,29 @@ import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Containers } from './containers.ts';
-import { EngineError, patiently } from './engine.ts';
+import { EngineError, retryWhileUnreachable } from './engine.ts';
 
-/** Before a log that broke off is followed again. When the container has stopped, nobody waits for it. */
-const AGAIN_MS = 100;
+/** Shorter: printed lines are shown earlier after a broken connection. Longer: fewer requests while the daemon is down. */
+const REOPEN_MS = 100;
 
-interface LogOrder {
-  /** The launcher's own directory of the attempt. */
+interface LogTarget {
+  /** The launcher's directory of the attempt, where the position is kept. */
   readonly state: string;
   readonly print: (bytes: Uint8Array, at: number) => void;
 }
 
 /**
- * Gives what a container prints to `print`, once, over connections that break and managers that end. What was printed and
- * where that was are written one right after the other; killed exactly between the two, a manager leaves the last lines
- * to be printed again by its successor, and loses none.
+ * Passes what a container prints to `print` once, although connections break and managers end. It writes the position right
+ * after it printed. If a manager is killed exactly in between, the next one prints the last lines again; none is lost.
  */
 export class LogReader {
   readonly #containers: Containers;
   readonly #id: string;
-  readonly #print: LogOrder['print'];
+  readonly #print: LogTarget['print'];
   readonly #file: PositionFile;
   #position: LogPosition | undefined;
 
-  constructor(containers: Containers, id: string, { state, print }: LogOrder) {
+  constructor(containers: Containers, id: string, { state, print }: LogTarget) {
     this.#containers = containers;
     this.#id = id;
     this.#print = print;
@@ -33,7 +32,7 @@ export class LogReader {
     this.#position = this.#file.read();
   }
 
-  /** As it comes, until told otherwise. */
+  /** Prints the log while it is written, until the signal is aborted. */
   async follow(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -41,15 +40,15 @@ export class LogReader {
       } catch (error) {
         if (!signal.aborted && !(error instanceof EngineError)) throw error;
       }
-      await pause(AGAIN_MS, undefined, { signal }).catch(() => {});
+      await pause(REOPEN_MS, undefined, { signal }).catch(() => {});
     }
   }
 
-  /** The rest, of a container that has stopped. One that is gone has none. */
+  /** Prints the rest of the log of a stopped container. A container that was removed has none. */
   async finish(signal: AbortSignal): Promise<void> {
     try {
-      await patiently(() => this.#read(false, signal), { signal, within: Infinity });
-      if (!(await this.#containers.podman())) this.#mendLastLine();
+      await retryWhileUnreachable(() => this.#read(false, signal), { signal, within: Infinity });
+      if (!(await this.#containers.isPodman())) this.#endLastLine();
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
     }
@@ -62,42 +61,42 @@ export class LogReader {
   async #read(follow: boolean, signal: AbortSignal): Promise<void> {
     const since = this.#position?.time.seconds ?? 0;
     const stream = await this.#containers.logs(this.#id, { since, follow, signal });
-    const frames = new Frames();
-    const resume = new Resume(this.#position, await this.#containers.podman());
+    const decoder = new FrameDecoder();
+    const resumer = new LogResumer(this.#position, await this.#containers.isPodman());
     for await (const chunk of stream) {
       if (signal.aborted) return;
-      this.#take(frames.take(chunk), resume);
+      this.#printFrames(decoder.decode(chunk), resumer);
     }
   }
 
   /**
-   * Docker 20.10 forgets the newline of a line that it had to cut (see {@link Resume}). Of the last line nobody can tell
-   * whether there was one; most programs end their lines.
+   * Docker 20.10 drops the newline of a line that it had to split (see {@link LogResumer}). Whether the last line had one is
+   * unknown; one is added, because most programs end their last line.
    */
-  #mendLastLine(): void {
+  #endLastLine(): void {
     const last = this.#position;
     if (!last?.inLine || last.count === 1) return;
     this.#position = { ...last, inLine: false };
-    this.#print(Buffer.from('\n'), millisecondsOf(last.time));
+    this.#print(Buffer.from('\n'), toMilliseconds(last.time));
     this.#file.write(this.#position);
   }
 
-  #take(frames: readonly Uint8Array[], resume: Resume): void {
-    const pieces = frames.map(readEntry).flatMap((entry) => (entry && resume.take(entry)) ?? []);
-    for (const { bytes, position } of byMillisecond(pieces)) {
-      this.#print(bytes, millisecondsOf(position.time));
+  #printFrames(frames: readonly Uint8Array[], resumer: LogResumer): void {
+    const pieces = frames.map(parseLogEntry).flatMap((entry) => (entry && resumer.next(entry)) ?? []);
+    for (const { bytes, position } of groupByMillisecond(pieces)) {
+      this.#print(bytes, toMilliseconds(position.time));
       this.#file.write(position);
       this.#position = position;
     }
   }
 }
 
-/** What was printed in one millisecond goes together: a script that prints a lot does so many lines at a time. */
-function byMillisecond(pieces: readonly Piece[]): Piece[] {
-  const groups: Piece[][] = [];
+/** Joins what was printed in the same millisecond, because a script that prints a lot prints many lines at a time. */
+function groupByMillisecond(pieces: readonly LogPiece[]): LogPiece[] {
+  const groups: LogPiece[][] = [];
   let last = -1;
   for (const piece of pieces) {
-    const at = millisecondsOf(piece.position.time);
+    const at = toMilliseconds(piece.position.time);
     if (at === last) groups.at(-1)?.push(piece);
     else groups.push([piece]);
     last = at;
@@ -109,27 +108,27 @@ function byMillisecond(pieces: readonly Piece[]): Piece[] {
 }
 
 /**
- * How far a log has been read: the time of the last entry, and how many entries of that very time came so far. Whoever
- * reads the log again from that second on skips what this one has seen. Times, not lengths: the engine drops the oldest
- * part of a long log.
+ * How far a log was read: the time of the last entry, and the number of entries with exactly that time. A later reader starts
+ * at that second and skips what was printed already. It is not a byte offset because the engine deletes the oldest part of
+ * a long log.
  */
 export interface LogPosition {
   readonly time: LogTime;
   readonly count: number;
-  /** What it printed last is no whole line. */
+  /** Whether the last entry did not end its line. */
   readonly inLine: boolean;
 }
 
 const NEWLINE = 0x0a;
 
-/** What is to be printed, and the position after it. */
-interface Piece {
+/** Bytes to print, and the position after them. */
+interface LogPiece {
   readonly bytes: Uint8Array;
   readonly position: LogPosition;
 }
 
-/** The entries of a log that come after a position. */
-export class Resume {
+/** Filters the entries of a log that come after a position. */
+export class LogResumer {
   readonly #from: LogPosition | undefined;
   readonly #podman: boolean;
   #seen = 0;
@@ -142,17 +141,17 @@ export class Resume {
   }
 
   /** Undefined for an entry that was printed already. */
-  take({ time, bytes }: LogEntry): Piece | undefined {
+  next({ time, bytes }: LogEntry): LogPiece | undefined {
     if (this.#isOld(time)) return undefined;
-    const together = this.#at !== undefined && compareTimes(time, this.#at.time) === 0;
-    // Docker 20.10 forgets the newline of a line that it had to cut. Pieces of one line have one time, to the nanosecond.
-    const forgotten = this.#at?.inLine && !together && !this.#podman;
+    const sameTime = this.#at !== undefined && compareTimes(time, this.#at.time) === 0;
+    // Docker 20.10 drops the newline of a line that it had to split. Pieces of one line have the same time, to the nanosecond.
+    const newlineMissing = this.#at?.inLine && !sameTime && !this.#podman;
     const inLine = bytes.at(-1) !== NEWLINE;
-    this.#at = { time, count: together && this.#at ? this.#at.count + 1 : 1, inLine };
-    return { bytes: forgotten ? Buffer.concat([Buffer.of(NEWLINE), bytes]) : bytes, position: this.#at };
+    this.#at = { time, count: sameTime && this.#at ? this.#at.count + 1 : 1, inLine };
+    return { bytes: newlineMissing ? Buffer.concat([Buffer.of(NEWLINE), bytes]) : bytes, position: this.#at };
   }
 
-  /** Nothing is old after the last entry that was seen: a clock that is set back hides nothing. */
+  /** Once the entries of the position have passed, no entry is old, even if the clock was set back. */
   #isOld(time: LogTime): boolean {
     if (!this.#from || this.#seen === this.#from.count) return false;
     const order = compareTimes(time, this.#from.time);
@@ -162,10 +161,10 @@ export class Resume {
   }
 }
 
-/** As wide as the widest position, so that a shorter one leaves nothing of the one before it. */
+/** The width of the longest position: a shorter one is padded, so that it overwrites the previous one completely. */
 const WIDTH = 40;
 
-/** Keeps a position in a file, for whoever comes after this process. */
+/** Keeps a position in a file, for the next manager. */
 export class PositionFile {
   readonly #descriptor: number;
 
@@ -173,7 +172,7 @@ export class PositionFile {
     this.#descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
   }
 
-  /** Undefined at the beginning, and when the machine went down while it was written: then lines repeat, none is lost. */
+  /** Undefined if nothing was written, or if the machine crashed during a write: then lines are printed again, none is lost. */
   read(): LogPosition | undefined {
     const [seconds, nanoseconds, count, inLine] = readFileSync(this.#descriptor, 'latin1')
       .trim()
@@ -183,7 +182,7 @@ export class PositionFile {
     return { time: { seconds, nanoseconds }, count, inLine: inLine === 1 };
   }
 
-  /** One small write: nobody who kills this process finds half of it. */
+  /** A single small write, so that a killed process leaves no half of it. */
   write({ time, count, inLine }: LogPosition): void {
     const line = `${time.seconds} ${time.nanoseconds} ${count} ${inLine ? 1 : 0}`.padEnd(WIDTH);
     writeSync(this.#descriptor, line, 0, 'latin1');
@@ -194,7 +193,7 @@ export class PositionFile {
   }
 }
 
-/** When something was printed, as exactly as the engine says: Docker to the nanosecond, Podman to the second. */
+/** When an entry was printed, as precisely as the engine reports it: Docker in nanoseconds, Podman in seconds. */
 interface LogTime {
   readonly seconds: number;
   readonly nanoseconds: number;
@@ -206,43 +205,43 @@ export interface LogEntry {
 }
 
 const SPACE = 0x20;
-/** Longer than any time is written. */
-const LONGEST_TIME = 40;
+/** More characters than any time has. */
+const MAX_TIME_LENGTH = 40;
 const TIME = /^(?<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?<fraction>\d{1,9}))?(?<zone>Z|[+-]\d\d:\d\d)$/;
 
-/** Of a frame that begins with its time. */
-export function readEntry(frame: Uint8Array): LogEntry | undefined {
-  const end = frame.subarray(0, LONGEST_TIME).indexOf(SPACE);
-  const time = end < 0 ? undefined : readTime(Buffer.from(frame.subarray(0, end)).toString('latin1'));
+/** Undefined if the frame does not begin with a time. */
+export function parseLogEntry(frame: Uint8Array): LogEntry | undefined {
+  const end = frame.subarray(0, MAX_TIME_LENGTH).indexOf(SPACE);
+  const time = end < 0 ? undefined : parseLogTime(Buffer.from(frame.subarray(0, end)).toString('latin1'));
   return time && { time, bytes: frame.subarray(end + 1) };
 }
 
-export function readTime(text: string): LogTime | undefined {
+export function parseLogTime(text: string): LogTime | undefined {
   const { second, fraction = '', zone } = TIME.exec(text)?.groups ?? {};
   const seconds = Date.parse(`${second}${zone}`) / 1_000;
   return Number.isNaN(seconds) ? undefined : { seconds, nanoseconds: Number(fraction.padEnd(9, '0')) };
 }
 
-/** Below 0: the first is the earlier one. */
+/** Negative if `a` is earlier. */
 function compareTimes(a: LogTime, b: LogTime): number {
   return a.seconds - b.seconds || a.nanoseconds - b.nanoseconds;
 }
 
-export function millisecondsOf({ seconds, nanoseconds }: LogTime): number {
+export function toMilliseconds({ seconds, nanoseconds }: LogTime): number {
   return seconds * 1_000 + Math.floor(nanoseconds / 1_000_000);
 }
 
 const HEADER = 8;
 
 /**
- * Takes a log stream of the Engine API apart: each frame has a header of eight bytes, the last four its length, and holds
- * one line or, of a very long one, a piece. Give it chunks as they come.
+ * Splits a log stream of the Engine API into frames. A frame has a header of eight bytes, of which the last four are its
+ * length, and contains one line or a piece of a very long line.
  */
-export class Frames {
+export class FrameDecoder {
   #rest = Buffer.alloc(0);
 
-  /** The frames that are whole by now. */
-  take(chunk: Uint8Array): Buffer[] {
+  /** Returns the frames that this chunk completes. */
+  decode(chunk: Uint8Array): Buffer[] {
     let rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : Buffer.from(chunk);
     const frames: Buffer[] = [];
     while (rest.length >= HEADER) {

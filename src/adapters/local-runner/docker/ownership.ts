@@ -1,40 +1,39 @@
 import { chmod, lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AttemptDirectory, LaunchOrder } from '../launcher.ts';
-import { containerName, VIEW } from './container-spec.ts';
+import { CONTAINER_VIEW, containerName } from './container-spec.ts';
 import type { ContainerSpec, Containers } from './containers.ts';
 import type { Engine } from './engine.ts';
 
-/** Whose the files are to be afterwards. */
-export interface Owner {
+export interface FileOwner {
   readonly uid: number;
   readonly gid: number;
 }
 
 /**
- * Lets every user of the container read the script and use the directories, whoever the image says it is. No user of
- * this machine gets in: the attempt's own directory around them is closed to all others.
+ * Gives every user of the container access to the script and the directories, because the image decides which user runs.
+ * Other users of this machine have no access: only the manager can enter the attempt's directory, which contains them.
  */
 export async function openToContainer({ script, input, output }: AttemptDirectory): Promise<void> {
   await chmod(script, 0o644);
   await chmod(output, 0o777);
-  for await (const { path, isDirectory } of below(input)) await chmod(path, isDirectory ? 0o777 : 0o666);
+  for await (const { path, isDirectory } of walk(input)) await chmod(path, isDirectory ? 0o777 : 0o666);
 }
 
 /**
- * A manager that is not root can neither read nor remove what root or another user of the container has left. Then a
- * second container of the same image, as root, gives everything to the manager. An image without `chown` leaves files
- * that cannot be uploaded or removed; the staging says so.
+ * Makes the manager the owner of all files that the script left. A manager that is not root can neither read nor remove
+ * files of root or of another user, so a second container of the same image runs `chown` as root. With an image that has no
+ * `chown` the files cannot be uploaded or removed, and staging reports that.
  */
 export async function takeOwnership(
   order: LaunchOrder,
-  { engine, containers, owner }: { engine: Engine; containers: Containers; owner: Owner },
+  { engine, containers, owner }: { engine: Engine; containers: Containers; owner: FileOwner },
 ): Promise<void> {
-  if (owner.uid === 0 || !(await hasForeign(order.directory, owner.uid))) return;
+  if (owner.uid === 0 || !(await hasForeignFiles(order.directory, owner.uid))) return;
   const name = containerName(`${order.name}-ownership`);
-  const spec = chownSpec(order, owner, await securityOf(engine));
-  const left = await containers.inspect(name);
-  if (left) await containers.remove(left.id);
+  const spec = chownSpec(order, owner, await readSecurity(engine));
+  const previous = await containers.inspect(name);
+  if (previous) await containers.remove(previous.id);
   const id = await containers.create(name, order.name, spec);
   try {
     await containers.start(id);
@@ -44,20 +43,20 @@ export async function takeOwnership(
   }
 }
 
-/** Enough for a million files. */
+/** Enough for a million files. A longer time delays the end of an attempt when `chown` hangs. */
 const CHOWN_MS = 60_000;
 
-/** In a rootless engine root of the container is who runs the engine: the manager. */
-function chownSpec({ image, directory }: LaunchOrder, owner: Owner, security: Security): ContainerSpec {
+/** In a rootless engine, root of the container is the user who runs the engine, which is the manager's. */
+function chownSpec({ image, directory }: LaunchOrder, owner: FileOwner, security: Security): ContainerSpec {
   const { uid, gid } = security.rootless ? { uid: 0, gid: 0 } : owner;
   return {
     Image: image,
     User: '0:0',
-    Entrypoint: ['chown', '-R', '-h', `${uid}:${gid}`, VIEW.input, VIEW.output],
+    Entrypoint: ['chown', '-R', '-h', `${uid}:${gid}`, CONTAINER_VIEW.input, CONTAINER_VIEW.output],
     Cmd: [],
     Healthcheck: { Test: ['NONE'] },
     HostConfig: {
-      Binds: [`${directory.input}:${VIEW.input}:rw,Z`, `${directory.output}:${VIEW.output}:rw,Z`],
+      Binds: [`${directory.input}:${CONTAINER_VIEW.input}:rw,Z`, `${directory.output}:${CONTAINER_VIEW.output}:rw,Z`],
       NetworkMode: 'none',
       CapDrop: ['ALL'],
       CapAdd: ['CHOWN', 'DAC_READ_SEARCH', 'FOWNER'],
@@ -70,19 +69,19 @@ function chownSpec({ image, directory }: LaunchOrder, owner: Owner, security: Se
 
 interface Security {
   readonly rootless: boolean;
-  /** Root of a container is another user outside. */
+  /** Root in a container is another user outside of it. */
   readonly remapped: boolean;
 }
 
-async function securityOf(engine: Engine): Promise<Security> {
-  const { SecurityOptions: options } = await engine.ask<{ SecurityOptions?: string[] | null }>('GET', '/info');
+async function readSecurity(engine: Engine): Promise<Security> {
+  const { SecurityOptions: options } = await engine.request<{ SecurityOptions?: string[] | null }>('GET', '/info');
   const has = (name: string) => options?.some((each) => each.split(',').includes(`name=${name}`)) ?? false;
   return { rootless: has('rootless'), remapped: has('userns') };
 }
 
-async function hasForeign({ input, output }: AttemptDirectory, uid: number): Promise<boolean> {
+async function hasForeignFiles({ input, output }: AttemptDirectory, uid: number): Promise<boolean> {
   for (const directory of [input, output]) {
-    for await (const entry of below(directory)) {
+    for await (const entry of walk(directory)) {
       if (entry.unreadable || (await lstat(entry.path)).uid !== uid) return true;
     }
   }
@@ -95,13 +94,13 @@ interface Entry {
   readonly unreadable: boolean;
 }
 
-/** The directory and everything in it, but for links. */
-async function* below(directory: string): AsyncIterable<Entry> {
+/** Yields the directory and everything in it except links. */
+async function* walk(directory: string): AsyncIterable<Entry> {
   const inside = await readdir(directory, { withFileTypes: true }).catch(() => undefined);
   yield { path: directory, isDirectory: true, unreadable: inside === undefined };
   for (const entry of inside ?? []) {
     const path = join(directory, entry.name);
-    if (entry.isDirectory()) yield* below(path);
+    if (entry.isDirectory()) yield* walk(path);
     else if (!entry.isSymbolicLink()) yield { path, isDirectory: false, unreadable: false };
   }
 }

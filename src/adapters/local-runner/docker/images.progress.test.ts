@@ -5,7 +5,7 @@ import { type PullEvent, PullProgress } from './images.ts';
 
 const bytes = (current: number, total: number) => ({ progressDetail: { current, total } });
 
-test('layers count by their size, unknown ones like the mean', () => {
+test('pull progress: layers count by their size, and those of unknown size as the mean', () => {
   const progress = new PullProgress();
   const events: [PullEvent, number][] = [
     [{ status: 'Pulling from x', id: 'latest' }, 0],
@@ -19,12 +19,12 @@ test('layers count by their size, unknown ones like the mean', () => {
     [{ status: 'Pull complete', id: 'b' }, 100],
     [{ status: 'Digest: sha256:0' }, 100],
   ];
-  for (const [event, percent] of events) assert.equal(progress.take(event), percent, JSON.stringify(event));
+  for (const [event, percent] of events) assert.equal(progress.update(event), percent, JSON.stringify(event));
 });
 
-test('a layer that is there already has come', () => {
+test('pull progress: a layer that exists already counts as downloaded', () => {
   const progress = new PullProgress();
-  assert.equal(progress.take({ status: 'Already exists', id: 'a' }), 100);
+  assert.equal(progress.update({ status: 'Already exists', id: 'a' }), 100);
 });
 
 const event = fc.record(
@@ -36,13 +36,13 @@ const event = fc.record(
   { requiredKeys: ['status'] },
 );
 
-test('whatever an engine says, progress goes from 0 to 100 and never back', () => {
+test('pull progress: the percentage stays between 0 and 100 and never falls, whatever the engine reports', () => {
   fc.assert(
     fc.property(fc.array(event), (events) => {
       const progress = new PullProgress();
       let last = 0;
       for (const each of events) {
-        const percent = progress.take(each);
+        const percent = progress.update(each);
         assert.ok(percent >= last && percent <= 100 && percent % 5 === 0, `${last} then ${percent}`);
         last = percent;
       }

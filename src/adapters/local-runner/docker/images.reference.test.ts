@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readReference } from './images.ts';
+import { parseImageReference } from './images.ts';
 
 const digest = `sha256:${'0a'.repeat(32)}`;
 
@@ -14,7 +14,8 @@ const cases = [
   { image: `x:tag@${digest}`, name: 'x', version: digest },
 ];
 for (const { image, name, version } of cases) {
-  test(`${image} is ${version} of ${name}`, () => assert.deepEqual(readReference(image), { name, version }));
+  test(`image reference: ${image} is version ${version} of ${name}`, () =>
+    assert.deepEqual(parseImageReference(image), { name, version }));
 }
 
 for (const image of [
@@ -33,5 +34,6 @@ for (const image of [
   'x\n',
   'x:y:z',
 ]) {
-  test(`${JSON.stringify(image)} is no image`, () => assert.equal(readReference(image), undefined));
+  test(`image reference: ${JSON.stringify(image)} is invalid`, () =>
+    assert.equal(parseImageReference(image), undefined));
 }
