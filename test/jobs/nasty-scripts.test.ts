@@ -137,7 +137,7 @@ describe('script that exceeds a limit', { concurrency: true }, () => {
       'i=0; while :; do head -c 4000000 /dev/zero >"$TMP_OUTPUT_DIR/$i" || exit 9; i=$((i+1)); sleep 0.05; done';
     const { job } = await run('disk', script);
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'DiskFull']);
-    assert.match(job.message, /more to the disk than it may/);
+    assert.match(job.message, /exceeded its limit of disk space/);
     assert.deepEqual(await results('disk'), []);
   });
 
