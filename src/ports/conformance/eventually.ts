@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
- * For a store behind a network that is slow today, and for processes that start on a machine that has much else to do. A
- * failing test takes this long, a passing one does not.
+ * Milliseconds. Long enough for a store behind a slow network and for processes that start on a busy machine. A larger value
+ * delays only tests that fail.
  */
 const DEADLINE = 60_000;
 
-/** Tries until the check passes. At the deadline it fails with what the check said last. */
+/** Repeats the check until it passes. At the deadline it throws the last error of the check. */
 export async function eventually<T>(check: () => T | Promise<T>, deadline = DEADLINE, every = 2): Promise<T> {
   const end = performance.now() + deadline;
   for (;;) {

@@ -8,16 +8,16 @@ import { sampleJob, sampleProgress, storageJob } from './sample-job.ts';
 
 const FINISHED = sampleProgress('succeeded');
 
-/** Changes may come late, so everything here waits for them. */
+/** A store may report changes late, so every test here waits for them. */
 export function describeJobChanges(start: StartJobs): void {
-  test('without a cursor there is nothing but the cursor of now', async (t) => {
+  test('changes: a query without a cursor returns no changes and the current cursor', async (t) => {
     const store = await start(t);
     await acceptedInTurn(store, ['a', 'b']);
     assert.deepEqual((await store.changes({ limit: 10 })).items, []);
   });
 
   for (const limit of [1, 2, 100]) {
-    test(`whoever follows the changes by ${limit} ends up with what is there`, async (t) => {
+    test(`changes: a follower that reads pages of ${limit} ends up with the current records`, async (t) => {
       const store = await start(t);
       const [, changes, goes] = await acceptedInTurn(store, ['stays', 'changes', 'goes']);
       const follower = await Follower.from(store, limit);
@@ -38,7 +38,7 @@ export function describeJobChanges(start: StartJobs): void {
     });
   }
 
-  test('changes come in their order, each job once, where it changed last', async (t) => {
+  test('changes: each changed job is reported once, in the order of its last change', async (t) => {
     const store = await start(t);
     const { cursor } = await store.changes({ limit: 1 });
     const [a, , c] = await acceptedInTurn(store, ['a', 'b', 'c']);
@@ -53,12 +53,12 @@ export function describeJobChanges(start: StartJobs): void {
         ['cow-b ', 'cow-a later', 'cow-c gone'],
       );
     });
-    const [first, second] = await pagesOf(store, cursor, 2);
+    const [first, second] = await readPages(store, cursor, 2);
     assert.deepEqual(first, ['cow-b', 'cow-a']);
     assert.deepEqual(second, ['cow-c']);
   });
 
-  test('a job that was gone and came again is there', async (t) => {
+  test('changes: a job that was removed and accepted again is reported with its new record', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'), FINISHED);
     const follower = await Follower.from(store, 10);
@@ -69,7 +69,7 @@ export function describeJobChanges(start: StartJobs): void {
     await follower.sees({ 'cow/cow-a': undefined });
   });
 
-  test('jobs that go with their service or with time are told of', async (t) => {
+  test('changes: jobs removed with their service or by expiry are reported', async (t) => {
     const store = await start(t);
     await accepted(store, sampleJob('running'), sampleProgress('running'));
     await accepted(store, storageJob('old', { serviceUid: 'other' }), FINISHED);
@@ -79,7 +79,7 @@ export function describeJobChanges(start: StartJobs): void {
     await follower.sees({ 'cow/cow-old': undefined, 'cow/cow-running': undefined });
   });
 
-  test('changes of one service are of that service, and the cursor goes on from there', async (t) => {
+  test('changes: a query for one service reports that service only, and its cursor can be continued', async (t) => {
     const store = await start(t);
     const follower = await Follower.from(store, 1, 'dog');
     const dog = await accepted(store, sampleJob('a', { service: 'dog' }));
@@ -91,7 +91,7 @@ export function describeJobChanges(start: StartJobs): void {
     await follower.sees({ 'dog/dog-a': dog.version, 'dog/dog-bbb': undefined });
   });
 
-  test('nothing that was refused is told of', async (t) => {
+  test('changes: a rejected write is not reported', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const other = await accepted(store, sampleJob('b'));
@@ -103,7 +103,7 @@ export function describeJobChanges(start: StartJobs): void {
     await follower.sees({ 'cow/cow-last': last.version });
   });
 
-  test('a cursor that is none has expired', async (t) => {
+  test('changes: an invalid cursor is rejected as expired', async (t) => {
     const store = await start(t);
     await accepted(store, sampleJob('a'));
     for (const cursor of ['', 'nonsense', '🐄']) {
@@ -115,7 +115,7 @@ export function describeJobChanges(start: StartJobs): void {
 }
 
 function describeOnChange(start: StartJobs): void {
-  test('a listener is called after every kind of change', async (t) => {
+  test('onChange: a listener is called after every kind of change', async (t) => {
     const store = await start(t);
     const called = listen(store, t);
     const made = await called(() => accepted(store, storageJob('a')));
@@ -127,7 +127,7 @@ function describeOnChange(start: StartJobs): void {
     await called(() => store.removeService('uid-of-cow'));
   });
 
-  test('a listener that is called can read the change', async (t) => {
+  test('onChange: a listener can read the change when it is called', async (t) => {
     const store = await start(t);
     const { promise, resolve } = Promise.withResolvers<void>();
     t.after(
@@ -139,7 +139,7 @@ function describeOnChange(start: StartJobs): void {
     await promise;
   });
 
-  test('a listener that has ended is not called, and the others are', async (t) => {
+  test('onChange: an unsubscribed listener is not called, and the other listeners are', async (t) => {
     const store = await start(t);
     let calls = 0;
     const listener = () => {
@@ -151,7 +151,7 @@ function describeOnChange(start: StartJobs): void {
     endFirst();
     const called = listen(store, t);
     await called(() => accepted(store, sampleJob('a')));
-    await eventually(() => assert.ok(calls > 0, 'the other is still called'));
+    await eventually(() => assert.ok(calls > 0, 'the other listener is still called'));
     endSecond();
     const before = calls;
     await called(() => accepted(store, sampleJob('b')));
@@ -159,7 +159,7 @@ function describeOnChange(start: StartJobs): void {
   });
 }
 
-/** What every consumer does: asks again and again from where it was. */
+/** Polls for changes from its last cursor, as every consumer does. */
 class Follower {
   readonly #store: JobStore;
   readonly #query: { limit: number; service?: string };
@@ -177,7 +177,7 @@ class Follower {
     return new Follower(store, query, (await store.changes(query)).cursor);
   }
 
-  /** Waits until it has been told of these, and of nothing else. */
+  /** Waits until exactly these changes were reported. */
   async sees(expected: Record<string, Version | undefined>): Promise<void> {
     await eventually(async () => {
       await this.#follow();
@@ -190,7 +190,7 @@ class Follower {
       const { items, cursor } = await this.#store.changes({ ...this.#query, since: this.#since });
       assert.ok(items.length <= this.#query.limit);
       const keys = items.map(({ key }) => `${key.service}/${key.id}`);
-      assert.equal(new Set(keys).size, keys.length, 'a job is told of twice');
+      assert.equal(new Set(keys).size, keys.length, 'a job is reported twice in one page');
       for (const { key, record } of items) {
         if (record) assert.deepEqual([record.service, record.id], [key.service, key.id]);
         this.#view.set(`${key.service}/${key.id}`, record?.version);
@@ -201,7 +201,7 @@ class Follower {
   }
 }
 
-async function pagesOf(store: JobStore, since: Cursor, limit: number): Promise<string[][]> {
+async function readPages(store: JobStore, since: Cursor, limit: number): Promise<string[][]> {
   const pages: string[][] = [];
   for (let cursor = since; ; ) {
     const page = await store.changes({ since: cursor, limit });
@@ -211,7 +211,7 @@ async function pagesOf(store: JobStore, since: Cursor, limit: number): Promise<s
   }
 }
 
-/** Does something and waits until a listener has been called since. */
+/** Returns a function that makes a change and waits until a listener was called. */
 function listen(store: JobStore, t: TestContext): <T>(change: () => Promise<T>) => Promise<T> {
   let calls = 0;
   t.after(

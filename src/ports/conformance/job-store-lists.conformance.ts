@@ -10,7 +10,7 @@ import { EPOCH, sampleJob, sampleProgress, storageJob } from './sample-job.ts';
 
 const SECOND = 1_000;
 
-/** Lists and sums may lag behind, so everything here waits until they have caught up. */
+/** Lists and sums may lag behind, so every test here waits until they have caught up. */
 export function describeJobLists(start: StartJobs): void {
   describeList(start);
   describeFilters(start);
@@ -20,7 +20,7 @@ export function describeJobLists(start: StartJobs): void {
 }
 
 function describeList(start: StartJobs): void {
-  test('a list has the newest first, of one service, as get has them', async (t) => {
+  test('list: returns the records of one service, the newest first, equal to those of get', async (t) => {
     const store = await start(t);
     await assertListed(store, []);
     const made = await acceptedInTurn(store, ['a', 'b', 'c']);
@@ -31,7 +31,7 @@ function describeList(start: StartJobs): void {
     assert.equal(next, undefined);
   });
 
-  test('pages together are the list, and none is larger than asked', async (t) => {
+  test('list: the pages together are the whole list, and no page exceeds the limit', async (t) => {
     const store = await start(t);
     const made = await acceptedInTurn(store, ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
     for (const limit of [1, 3, 7, 8]) {
@@ -43,7 +43,7 @@ function describeList(start: StartJobs): void {
     }
   });
 
-  test('jobs of one moment are listed each once', async (t) => {
+  test('list: jobs accepted at the same time are each listed once', async (t) => {
     const store = await start(t);
     const ids = ['a', 'b', 'c', 'd', 'e'];
     await Promise.all(ids.map((id) => accepted(store, sampleJob(id))));
@@ -57,7 +57,7 @@ function describeList(start: StartJobs): void {
     });
   });
 
-  test('what stays while pages are read is listed once, whatever comes, changes and goes', async (t) => {
+  test('list: a job that exists throughout paging is listed once, while others are added, changed and removed', async (t) => {
     const store = await start(t);
     const stay = ['b', 'd', 'f', 'h', 'j'];
     const made = await acceptedInTurn(store, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']);
@@ -82,7 +82,7 @@ function describeList(start: StartJobs): void {
     });
   });
 
-  test('a cursor that is none has expired', async (t) => {
+  test('list: an invalid cursor is rejected as expired', async (t) => {
     const store = await start(t);
     await acceptedInTurn(store, ['a', 'b']);
     for (const cursor of ['', 'nonsense', '🐄']) {
@@ -92,7 +92,7 @@ function describeList(start: StartJobs): void {
 }
 
 function describeFilters(start: StartJobs): void {
-  test('a list is of what all its filters let through, page by page', async (t) => {
+  test('list: filters are combined with AND, for every page size', async (t) => {
     const store = await start(t);
     const jobs: [string, Partial<NewJob>, JobState][] = [
       ['a', { invoker: 'alice', principal: 'alice', trigger: 'job' }, 'accepted'],
@@ -127,7 +127,7 @@ function describeFilters(start: StartJobs): void {
     }
   });
 
-  test('a filter by state follows the job', async (t) => {
+  test('list: the state filter follows an update of the job', async (t) => {
     const store = await start(t);
     const [, made] = await acceptedInTurn(store, ['a', 'b', 'c']);
     assert.ok(made);
@@ -138,7 +138,7 @@ function describeFilters(start: StartJobs): void {
 }
 
 function describeUnfinished(start: StartJobs): void {
-  test('every job in no final state is unfinished, of whatever service, the oldest first', async (t) => {
+  test('unfinished: returns the jobs of all services that are in no final state, the oldest first', async (t) => {
     const store = await start(t);
     const states: JobState[] = ['accepted', 'queued', 'offering', 'delegated', 'running', 'committing'];
     const finals: JobState[] = ['succeeded', 'failed', 'cancelled'];
@@ -149,7 +149,7 @@ function describeUnfinished(start: StartJobs): void {
     await eventually(async () => assert.deepEqual(await unfinished(store), states));
   });
 
-  test('a job that ended is no longer unfinished', async (t) => {
+  test('unfinished: a job that ended is no longer returned', async (t) => {
     const store = await start(t);
     const [first] = await acceptedInTurn(store, ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
     assert.ok(first);
@@ -160,7 +160,7 @@ function describeUnfinished(start: StartJobs): void {
     await eventually(async () => assert.deepEqual(await unfinished(store), rest));
   });
 
-  test('jobs may be finished while the unfinished are read', async (t) => {
+  test('unfinished: jobs may finish while the iteration goes on', async (t) => {
     const store = await start(t);
     const made = await acceptedInTurn(store, ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
     const seen: string[] = [];
@@ -178,7 +178,7 @@ function describeUnfinished(start: StartJobs): void {
 }
 
 function describeSums(start: StartJobs): void {
-  test('jobs are counted by state, wherever they go, and hidden ones are not', async (t) => {
+  test('counts: jobs are counted by their current state, and hidden jobs are not counted', async (t) => {
     const store = await start(t);
     const counts = async () => Object.fromEntries([...(await store.counts())].filter(([, n]) => n > 0));
     const counted = (expected: Record<string, number>) =>
@@ -202,7 +202,7 @@ function describeSums(start: StartJobs): void {
     await counted({});
   });
 
-  test('the oldest that waits is the oldest that is accepted, queued or offered', async (t) => {
+  test('oldestWaiting: returns when the oldest accepted, queued or offered job was accepted', async (t) => {
     const store = await start(t);
     const waitsSince = (at: number | undefined) =>
       eventually(async () => assert.equal(await store.oldestWaiting(), at));
@@ -239,7 +239,7 @@ function describeUsage(start: StartJobs): void {
     ...known,
   });
 
-  test('usage has a row per service, invoker and trigger', async (t) => {
+  test('usage: returns a row per service, invoker and trigger', async (t) => {
     const store = await start(t);
     const jobs: [NewJob, [number, number?]][] = [
       [sampleJob('a', cpu(500, 2)), [0, 10]],
@@ -250,7 +250,7 @@ function describeUsage(start: StartJobs): void {
     ];
     for (const [job, [from, to]] of jobs) await accepted(store, job, ran(from, to));
     await eventually(async () =>
-      assert.deepEqual(byText(await store.usage(range)), [
+      assert.deepEqual(sorted(await store.usage(range)), [
         row({ invoker: '', cpuSeconds: 2 }),
         row({ jobs: 2, cpuSeconds: 15, gpuSeconds: 20 }),
         row({ trigger: 'run', cpuSeconds: 1 }),
@@ -261,24 +261,32 @@ function describeUsage(start: StartJobs): void {
 
   const cases: Record<string, [NewJob, [number, number?] | undefined, UsageRow[]]> = {
     'a job that never started used nothing': [sampleJob('a'), undefined, [row({})]],
-    'what ran past the end counts up to the end': [sampleJob('a', cpu(1_000)), [50, 99], [row({ cpuSeconds: 10 })]],
-    'what still runs counts up to the end': [sampleJob('a', cpu(1_000)), [50], [row({ cpuSeconds: 10 })]],
-    'what started before the beginning counts from there': [
+    'a job that ran past the end of the range counts up to the end': [
+      sampleJob('a', cpu(1_000)),
+      [50, 99],
+      [row({ cpuSeconds: 10 })],
+    ],
+    'a job that still runs counts up to the end of the range': [
+      sampleJob('a', cpu(1_000)),
+      [50],
+      [row({ cpuSeconds: 10 })],
+    ],
+    'a job that started before the range counts from its beginning': [
       sampleJob('a', cpu(1_000)),
       [-5, 5],
       [row({ cpuSeconds: 5 })],
     ],
-    'what started after the end used nothing': [sampleJob('a', cpu(1_000)), [60, 70], [row({})]],
-    'what was accepted before the beginning does not count': [sampleJob('a', { acceptedAt: EPOCH - 1 }), [0, 5], []],
-    'what was accepted at the end does not count': [sampleJob('a', { acceptedAt: range.to }), [60, 70], []],
-    'what was accepted just before the end counts': [
+    'a job that started after the range used nothing': [sampleJob('a', cpu(1_000)), [60, 70], [row({})]],
+    'a job accepted before the range does not count': [sampleJob('a', { acceptedAt: EPOCH - 1 }), [0, 5], []],
+    'a job accepted at the end of the range does not count': [sampleJob('a', { acceptedAt: range.to }), [60, 70], []],
+    'a job accepted just before the end of the range counts': [
       sampleJob('a', { acceptedAt: range.to - 1 }),
       undefined,
       [row({})],
     ],
   };
   for (const [name, [job, times, expected]] of Object.entries(cases)) {
-    test(`in usage, ${name}`, async (t) => {
+    test(`usage: ${name}`, async (t) => {
       const store = await start(t);
       await accepted(store, job, times ? ran(...times) : sampleProgress());
       await eventually(async () => assert.deepEqual(await store.usage(range), expected));
@@ -286,5 +294,5 @@ function describeUsage(start: StartJobs): void {
   }
 }
 
-const textOf = (row: UsageRow) => `${row.service} ${row.invoker} ${row.trigger}`;
-const byText = (rows: UsageRow[]) => rows.toSorted((a, b) => (textOf(a) < textOf(b) ? -1 : 1));
+const sortKey = (row: UsageRow) => `${row.service} ${row.invoker} ${row.trigger}`;
+const sorted = (rows: UsageRow[]) => rows.toSorted((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));

@@ -8,21 +8,21 @@ import { EPOCH, sampleJob, sampleProgress, storageJob } from './sample-job.ts';
 
 const FINISHED = sampleProgress('succeeded', { startedAt: EPOCH, finishedAt: EPOCH + 5_000 });
 
-/** How jobs leave: one by one, with their service, when they are old; and the marks that some leave behind. */
+/** Jobs are removed one by one, with their service, or by age. Some leave a tombstone. */
 export function describeJobRemoval(start: StartJobs): void {
   describeRemove(start);
   describeRemoveService(start);
   describeExpire(start);
-  describeMarks(start);
+  describeTombstones(start);
 }
 
 function describeRemove(start: StartJobs): void {
   for (const trigger of ['job', 'run'] as const) {
-    test(`a finished job that came by /${trigger} goes at once, and its key can be used again`, async (t) => {
+    test(`remove: a finished job of /${trigger} is deleted, and its key can be used again`, async (t) => {
       const store = await start(t);
       const made = await accepted(store, sampleJob('a', { trigger }), FINISHED);
       assert.equal(await store.remove(made), true);
-      await assertOutOfSight(store, made);
+      await assertHidden(store, made);
       assert.equal(await store.remove(made), false);
       const again = await accepted(store, sampleJob('a', { trigger }));
       assert.notEqual(again.version, made.version);
@@ -31,19 +31,19 @@ function describeRemove(start: StartJobs): void {
     });
   }
 
-  test('a finished job of a storage event is out of sight, and the event does not make it again', async (t) => {
+  test('remove: a finished job of a storage event is hidden, and the same event does not create it again', async (t) => {
     const store = await start(t);
     const made = await accepted(store, storageJob('a'), FINISHED);
     assert.equal(await store.remove(made), true);
-    await assertOutOfSight(store, made);
+    await assertHidden(store, made);
     assert.deepEqual(await store.accept(storageJob('a'), sampleProgress(), EVENT), { outcome: 'exists' });
-    await assertOutOfSight(store, made);
+    await assertHidden(store, made);
     await assert.rejects(store.update(made, made.version, {}), { code: 'absent' });
     assert.equal(await store.remove(made), false);
   });
 
   for (const state of ['accepted', 'queued', 'offering', 'delegated', 'running', 'committing'] as const) {
-    test(`a job that is ${state} cannot be removed`, async (t) => {
+    test(`remove: a job in state ${state} is rejected`, async (t) => {
       const store = await start(t);
       const made = await accepted(store, sampleJob('a'), sampleProgress(state));
       await assert.rejects(store.remove(made), { code: 'conflict' });
@@ -52,7 +52,7 @@ function describeRemove(start: StartJobs): void {
     });
   }
 
-  test('there is nothing to remove where there is nothing', async (t) => {
+  test('remove: returns false for a job that does not exist', async (t) => {
     const store = await start(t);
     await accepted(store, sampleJob('a'), FINISHED);
     assert.equal(await store.remove(sampleJob('b')), false);
@@ -62,7 +62,7 @@ function describeRemove(start: StartJobs): void {
 }
 
 function describeRemoveService(start: StartJobs): void {
-  test('with a service go all its jobs, in whatever state, also hidden ones, and no others', async (t) => {
+  test('removeService: removes all jobs of the service in every state, hidden ones too, and no others', async (t) => {
     const store = await start(t);
     const hidden = await accepted(store, storageJob('hidden'), FINISHED);
     await store.remove(hidden);
@@ -73,7 +73,7 @@ function describeRemoveService(start: StartJobs): void {
 
     const removed = await store.removeService('uid-of-cow');
     assert.deepEqual(byId(removed), [finished, running]);
-    await assertOutOfSight(store, sampleJob('running'), ['cow-later']);
+    await assertHidden(store, sampleJob('running'), ['cow-later']);
     assert.deepEqual(await store.get(ofLater), ofLater);
     assert.deepEqual(await store.get(ofDog), ofDog);
     assert.deepEqual(await store.removeService('uid-of-cow'), []);
@@ -84,7 +84,7 @@ function describeRemoveService(start: StartJobs): void {
 function describeExpire(start: StartJobs): void {
   const endedAt = (finishedAt: number, state: JobState = 'failed') => sampleProgress(state, { finishedAt });
 
-  test('jobs that ended before a time expire, and those that ended then or later stay', async (t) => {
+  test('expire: removes jobs that ended before the given time, and keeps those that ended then or later', async (t) => {
     const store = await start(t);
     const old = await accepted(store, sampleJob('old'), endedAt(EPOCH - 1, 'succeeded'));
     const older = await accepted(store, sampleJob('older'), endedAt(EPOCH - 2, 'cancelled'));
@@ -99,7 +99,7 @@ function describeExpire(start: StartJobs): void {
     assert.deepEqual(await store.expire(EPOCH, 100), []);
   });
 
-  test('no more expire than the limit says, each once', async (t) => {
+  test('expire: removes at most `limit` jobs per call, each once', async (t) => {
     const store = await start(t);
     const made: JobRecord[] = [];
     for (let n = 0; n < 7; n++) made.push(await accepted(store, sampleJob(`a${n}`), endedAt(EPOCH)));
@@ -112,7 +112,7 @@ function describeExpire(start: StartJobs): void {
     assert.deepEqual(byId(expired), made);
   });
 
-  test('a job that ended without ever running expires by when it came into its state', async (t) => {
+  test('expire: a job that ended without running expires by the time of its last transition', async (t) => {
     const store = await start(t);
     const { timeline, ...progress } = sampleProgress('cancelled');
     const [came] = timeline;
@@ -122,24 +122,24 @@ function describeExpire(start: StartJobs): void {
     assert.deepEqual(await store.expire(EPOCH + 10, 100), [made]);
   });
 
-  test('jobs of storage events that expired are not made again, others may be', async (t) => {
+  test('expire: a storage event does not create its expired job again, a call may', async (t) => {
     const store = await start(t);
     await accepted(store, storageJob('stored'), endedAt(EPOCH));
     await accepted(store, sampleJob('called'), endedAt(EPOCH));
     assert.equal((await store.expire(EPOCH + 1, 100)).length, 2);
-    await assertOutOfSight(store, storageJob('stored'));
+    await assertHidden(store, storageJob('stored'));
     assert.deepEqual(await store.accept(storageJob('stored'), sampleProgress(), EVENT), { outcome: 'exists' });
     await accepted(store, sampleJob('called'));
   });
 }
 
-function describeMarks(start: StartJobs): void {
+function describeTombstones(start: StartJobs): void {
   const hide = async (store: JobStore, job: ReturnType<typeof storageJob>) => {
     await accepted(store, job, FINISHED);
     await store.remove(job);
   };
 
-  test('marks are dropped whose object was modified before, of one service', async (t) => {
+  test('dropTombstones: drops the tombstones of one service whose object was modified before the given time', async (t) => {
     const store = await start(t);
     await hide(store, storageJob('old', { acceptedAt: EPOCH + 50 }, EPOCH - 1));
     await hide(store, storageJob('young', { acceptedAt: 0 }, EPOCH));
@@ -157,7 +157,7 @@ function describeMarks(start: StartJobs): void {
     assert.equal(await store.dropTombstones('uid-of-cow', EPOCH), 0);
   });
 
-  test('a mark whose object has no time counts by when the job was accepted', async (t) => {
+  test('dropTombstones: uses the time of acceptance for an object without a modification time', async (t) => {
     const store = await start(t);
     const object = { bucket: 'meadow', key: 'in/a' };
     await hide(store, storageJob('old', { object, acceptedAt: EPOCH - 1 }));
@@ -170,14 +170,14 @@ function describeMarks(start: StartJobs): void {
 
 const byId = (records: readonly JobRecord[]) => records.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
-async function assertOutOfSight(store: JobStore, key: JobKey, left: string[] = []): Promise<void> {
+async function assertHidden(store: JobStore, key: JobKey, left: string[] = []): Promise<void> {
   assert.equal(await store.get(key), undefined);
   assert.equal(await store.event(key), undefined);
   await assertListed(store, left);
   await eventually(async () => {
     const counted = [...(await store.counts()).values()].reduce((sum, n) => sum + n, 0);
-    const elsewhere = (await store.list({ service: 'dog', limit: 100 })).items.length;
-    assert.equal(counted, left.length + elsewhere);
+    const ofDog = (await store.list({ service: 'dog', limit: 100 })).items.length;
+    assert.equal(counted, left.length + ofDog);
     assert.equal((await unfinished(store)).includes(key.id), false);
   });
 }

@@ -23,7 +23,7 @@ export async function accepted(store: JobStore, job: NewJob, progress: JobProgre
   return record;
 }
 
-/** One after the other, a second apart. */
+/** Accepts jobs one after the other, with acceptance times one second apart. */
 export async function acceptedInTurn(store: JobStore, ids: readonly string[]): Promise<JobRecord[]> {
   const records: JobRecord[] = [];
   for (const [n, id] of ids.entries()) {

@@ -9,10 +9,10 @@ import { accepted, assertListed, EVENT, type JobStoreUnderTest, type StartJobs }
 import { onlyOneWon } from './only-one-won.ts';
 import { EPOCH, sampleJob, sampleProgress, storageJob } from './sample-job.ts';
 
-/** Enough to meet each other at every step. */
+/** Concurrent calls per race test: enough that they overlap at every step. */
 const CROWD = 50;
 
-/** What every {@link JobStore} promises. */
+/** The guarantees of every {@link JobStore}. */
 export function describeJobStore(name: string, make: () => Promise<JobStoreUnderTest>): void {
   const start: StartJobs = async (t) => {
     const made = await make();
@@ -30,7 +30,7 @@ export function describeJobStore(name: string, make: () => Promise<JobStoreUnder
 }
 
 function describeAcceptance(start: StartJobs): void {
-  test('a job that was accepted is read as it was given', async (t) => {
+  test('accept: the job is read back unchanged', async (t) => {
     const store = await start(t);
     const job = storageJob('a', {
       principal: 'bob',
@@ -46,7 +46,7 @@ function describeAcceptance(start: StartJobs): void {
     assert.deepEqual(await store.get(job), record);
   });
 
-  test('whoever looks sees what was written last, and nothing of what is gone', async (t) => {
+  test('getFresh: returns the last write, and undefined for a removed job', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const next = await store.update(made, made.version, { state: 'failed' });
@@ -55,21 +55,21 @@ function describeAcceptance(start: StartJobs): void {
     assert.equal(await store.getFresh(made), undefined);
   });
 
-  test('a job that was never accepted is not there', async (t) => {
+  test('get: a job that was never accepted is undefined', async (t) => {
     const store = await start(t);
     assert.equal(await store.get(sampleJob('a')), undefined);
     assert.equal(await store.event(sampleJob('a')), undefined);
   });
 
   for (const state of JOB_STATES) {
-    test(`a job may begin as ${state}`, async (t) => {
+    test(`accept: a job may begin in state ${state}`, async (t) => {
       const store = await start(t);
       await accepted(store, sampleJob('a'), sampleProgress(state));
       assert.equal((await store.get(sampleJob('a')))?.state, state);
     });
   }
 
-  test('a job that comes again stays as it is, whatever comes with it', async (t) => {
+  test('accept: a known key returns the existing record and changes nothing', async (t) => {
     const store = await start(t);
     const first = await accepted(store, sampleJob('a'));
     const known = await store.update(first, first.version, { state: 'running' });
@@ -81,7 +81,7 @@ function describeAcceptance(start: StartJobs): void {
     await assertListed(store, ['cow-a']);
   });
 
-  test('of all that come at once with one key, one is made', async (t) => {
+  test('accept: of concurrent calls with one key, one creates the job', async (t) => {
     const store = await start(t);
     const answers = await Promise.all(
       Array.from({ length: CROWD }, (_, n) =>
@@ -96,7 +96,7 @@ function describeAcceptance(start: StartJobs): void {
     assert.deepEqual(await store.event(sampleJob('a')), new Uint8Array([made]));
   });
 
-  test('jobs that come at once with keys of their own are all made', async (t) => {
+  test('accept: concurrent calls with different keys each create a job', async (t) => {
     const store = await start(t);
     const jobs = Array.from({ length: CROWD }, (_, n) => sampleJob(`a${n}`));
     const answers = await Promise.all(jobs.map((job) => store.accept(job, sampleProgress(), EVENT)));
@@ -105,7 +105,7 @@ function describeAcceptance(start: StartJobs): void {
     for (const job of jobs) assert.equal((await store.get(job))?.id, job.id);
   });
 
-  test('one id of two services is two jobs', async (t) => {
+  test('accept: the same id in two services is two jobs', async (t) => {
     const store = await start(t);
     const cow = await accepted(store, sampleJob('', { id: 'same' }));
     const dog = await accepted(store, sampleJob('', { id: 'same', service: 'dog' }));
@@ -114,7 +114,7 @@ function describeAcceptance(start: StartJobs): void {
     await assertListed(store, ['same'], { service: 'dog' });
   });
 
-  test('a record is frozen through and through, and the caller keeps what it gave', async (t) => {
+  test('records are deeply frozen, and the arguments of the caller are not', async (t) => {
     const store = await start(t);
     const job = storageJob('a');
     const made = await accepted(store, job);
@@ -134,12 +134,12 @@ function describeEvents(start: StartJobs): void {
   const cases: Record<string, Uint8Array> = {
     'an empty event': new Uint8Array(),
     'an event of NUL bytes': new Uint8Array(5),
-    'an event that is no UTF-8': everyByte,
+    'an event that is not UTF-8': everyByte,
     'an event of 1 MiB': Uint8Array.from({ length: 2 ** 20 }, (_, n) => (n * n) % 251),
     'an event that is part of a larger buffer': everyByte.subarray(7, 19),
   };
   for (const [name, event] of Object.entries(cases)) {
-    test(`${name} comes back byte by byte`, async (t) => {
+    test(`event: ${name} is read back byte by byte`, async (t) => {
       const store = await start(t);
       const { record } = await store.accept(sampleJob('a'), sampleProgress(), event);
       assert.equal(record?.eventBytes, event.byteLength);
@@ -151,7 +151,7 @@ function describeEvents(start: StartJobs): void {
 }
 
 function describeUpdates(start: StartJobs): void {
-  /** All fields there are, or it does not compile. */
+  /** Has every field; the type check fails when one is missing. */
   const everything: Required<JobProgress> & { readonly placement: Required<Placement> } = {
     state: 'failed',
     message: 'exit code 3 🐄 "\\\u0000',
@@ -184,7 +184,7 @@ function describeUpdates(start: StartJobs): void {
     ],
   };
 
-  test('an update is what is read next, and leaves what it does not name', async (t) => {
+  test('update: the next read returns the change, and fields that it does not name stay', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const full = await store.update(made, made.version, everything);
@@ -196,7 +196,7 @@ function describeUpdates(start: StartJobs): void {
     assert.deepEqual(await store.event(made), EVENT);
   });
 
-  test('an update never touches what is known since the job was accepted', async (t) => {
+  test('update: never changes the fields that were fixed when the job was accepted', async (t) => {
     const store = await start(t);
     const made = await accepted(store, storageJob('a'));
     const stranger: JobRecord = {
@@ -211,7 +211,7 @@ function describeUpdates(start: StartJobs): void {
     assert.deepEqual(await store.get(made), updated);
   });
 
-  test('every state of a job has a version of its own, and only the last can be updated', async (t) => {
+  test('update: every write gets a new version, and only the latest version can be updated', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const next = await store.update(made, made.version, {});
@@ -221,7 +221,7 @@ function describeUpdates(start: StartJobs): void {
     assert.deepEqual(await store.get(made), next);
   });
 
-  test('of all who update one version at once, one succeeds', async (t) => {
+  test('update: of concurrent updates of one version, one succeeds', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const attempts = await Promise.allSettled(
@@ -230,7 +230,7 @@ function describeUpdates(start: StartJobs): void {
     assert.deepEqual(await store.get(made), onlyOneWon(attempts, 'conflict'));
   });
 
-  test('what is not there cannot be updated', async (t) => {
+  test('update: a job that does not exist is rejected as absent', async (t) => {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     await assert.rejects(store.update(sampleJob('b'), made.version, {}), { code: 'absent' });

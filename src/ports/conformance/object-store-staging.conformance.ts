@@ -6,7 +6,7 @@ import { everyBucket } from '../../buckets/index.ts';
 import type { ObjectStore } from '../object-store.ts';
 import { bucket, type Cannot, keysOf, type StoreUnderTest, storeClient } from './object-store-under-test.fixture.ts';
 
-/** What every object store promises of staged objects and their final places (`object-store.ts`). */
+/** The guarantees of every object store for staged objects and for placing them (`object-store.ts`). */
 export function describeStaging(name: string, start: () => Promise<StoreUnderTest>, cannot: Cannot): void {
   describe(`${name} as an ObjectStore: staging`, () => {
     let under: StoreUnderTest;
@@ -22,9 +22,9 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
 
     const alice = () => storeClient(under, under.operator ?? keysOf('alice'));
     const needs = (trait: keyof Cannot) => ({ skip: cannot[trait] ?? false });
-    const eTagOf = ({ ETag }: { ETag?: string | undefined }) => (ETag ?? '').replaceAll('"', '');
+    const unquotedETag = ({ ETag }: { ETag?: string | undefined }) => (ETag ?? '').replaceAll('"', '');
 
-    /** A client as another cluster has it: it may write and read below this prefix of the staging bucket. */
+    /** A client with the rights of a target cluster: it may write and read below this prefix of the staging bucket. */
     const stager = async (prefix: string) => {
       if (cannot['job keys'] && under.operator) return storeClient(under, under.operator);
       const below = [{ bucket: store.stagingBucket, prefix }];
@@ -33,11 +33,11 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
 
     const staged = async (key: string, content: string | Uint8Array = 'result') => {
       const client = await stager(key);
-      const eTag = eTagOf(await client.put(store.stagingBucket, key, content, { ContentType: 'text/x-test' }));
+      const eTag = unquotedETag(await client.put(store.stagingBucket, key, content, { ContentType: 'text/x-test' }));
       return { bucket: store.stagingBucket, key, eTag };
     };
 
-    test('the bucket of the manager is made once, and is nobody’s', async () => {
+    test('bucket: ensureStaging can be repeated, and the staging bucket is listed for no user', async () => {
       await store.ensureStaging();
       assert.equal(await store.bucket(store.stagingBucket), undefined);
       for (const query of [{}, { visibleTo: 'alice' }, { visibleTo: 'cluster_admin' }]) {
@@ -46,15 +46,15 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       }
     });
 
-    test('no user meets it', needs('users'), async () => {
-      // Some stores refuse a list to whoever has nothing to be listed.
+    test('bucket: users neither see the staging bucket nor write to it', needs('users'), async () => {
+      // Some stores reject ListBuckets of a user without any bucket.
       await store.createBucket(bucket('beside-b'));
       const { Buckets = [] } = await alice().client.send(new ListBucketsCommand({}));
       assert.ok(!Buckets.some(({ Name }) => Name === store.stagingBucket));
       await assert.rejects(alice().put(store.stagingBucket, 'k'));
     });
 
-    test('keys for a prefix of it write and look there, and nowhere else', needs('job keys'), async () => {
+    test('keys: keys for a prefix write and read below it, and nowhere else', needs('job keys'), async () => {
       await staged('other/1/out');
       const client = await stager('svc/job-1/1/');
       await client.put(store.stagingBucket, 'svc/job-1/1/files/a*b', 'hello');
@@ -64,14 +64,14 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       await assert.rejects(client.put(store.stagingBucket, 'svc/job-1/1'));
     });
 
-    test('a prefix that looks like a pattern is a prefix', needs('job keys'), async () => {
+    test('keys: no character of a prefix is a wildcard', needs('job keys'), async () => {
       await staged('any/thing');
       if (under.refusesPatterns) return assert.rejects(stager('any*'), { code: 'conflict' });
       const client = await stager('any*');
       await assert.rejects(client.head(store.stagingBucket, 'any/thing'));
     });
 
-    test('an object is read whole, or not at all', async () => {
+    test('read: returns the whole object, or rejects one that is too large', async () => {
       const bytes = randomBytes(300_000);
       const { key } = await staged('read/large', bytes);
       assert.ok(bytes.equals((await store.read(store.stagingBucket, key, 300_000)) ?? Buffer.of()));
@@ -82,7 +82,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.equal(await store.read('no-such-bucket', 'k', 10), undefined);
     });
 
-    test('a placed object is the staged one with the mark, and one event in the name of the principal', async () => {
+    test('place: copies the staged object, adds the mark, and causes one event in the name of the principal', async () => {
       await store.createBucket(bucket('place-b'));
       await store.subscribe({ bucket: 'place-b', prefix: 'out/', subscriber: 'u1' });
       const from = await staged('place/ä b');
@@ -91,7 +91,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       const found = await alice().get(to.bucket, to.key);
       assert.equal(await found.Body?.transformToString(), 'result');
       assert.deepEqual(found.Metadata, { 'oscar-attempt': 'job-1/1' });
-      assert.deepEqual([found.ContentType, eTagOf(found)], ['text/x-test', from.eTag]);
+      assert.deepEqual([found.ContentType, unquotedETag(found)], ['text/x-test', from.eTag]);
       assert.equal(found.TagCount, undefined);
       assert.deepEqual(await under.reported('place-b'), [{ key: 'out/ä b', principal: under.writesAs ?? 'bob' }]);
 
@@ -101,7 +101,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.equal((await under.reported('place-b')).length, 2);
     });
 
-    test('what was placed once stays so, whoever replaces or removes it, and whatever becomes of the source', async () => {
+    test('place: an object is placed once, even if it is replaced or removed later', async () => {
       await store.createBucket(bucket('again-b'));
       await store.subscribe({ bucket: 'again-b', prefix: '', subscriber: 'u1' });
       const by = { mark: 'job-1/1', as: 'alice' };
@@ -125,7 +125,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.equal(await store.place(from, { bucket: 'again-b', key: 'removed' }, by), 'missing');
     });
 
-    test('of many who place it at once, one does', async () => {
+    test('place: of concurrent calls, one places the object', async () => {
       await store.createBucket(bucket('many-b'));
       await store.subscribe({ bucket: 'many-b', prefix: '', subscriber: 'u1' });
       const from = await staged('many/x');
@@ -137,7 +137,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.equal((await under.reported('many-b')).length, 1);
     });
 
-    test('an object that is not the one that was meant is not placed', async () => {
+    test('place: a missing or changed source, a missing bucket or a full bucket is reported, and nothing is placed', async () => {
       await store.createBucket(bucket('wrong-b'));
       const by = { mark: 'job-1/1', as: 'alice' };
       const to = { bucket: 'wrong-b', key: 'x' };
@@ -153,7 +153,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.deepEqual((await store.objects('wrong-b', { limit: 9 })).items, []);
     });
 
-    test('what a store cannot have beside what it has is refused with its word, or placed', async () => {
+    test('place: a key that conflicts with existing keys is placed, or refused with the reason of the store', async () => {
       await store.createBucket(bucket('beside-b2'));
       const by = { mark: 'job-1/1', as: 'alice' };
       const from = await staged('names/x');
@@ -165,7 +165,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       }
     });
 
-    test('everything below a prefix goes, half-done uploads too, and what is beside it stays', async () => {
+    test('removeObjects: removes everything below a prefix, incomplete uploads too, and nothing else', async () => {
       for (const key of ['sweep/1/a', 'sweep/1/b/c', 'sweep/10/a']) await staged(key);
       const { client } = await stager('sweep/');
       const at = { Bucket: store.stagingBucket, Key: 'sweep/1/large' };

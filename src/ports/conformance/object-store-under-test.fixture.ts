@@ -2,23 +2,23 @@ import { GetObjectCommand, HeadObjectCommand, PutObjectCommand, S3Client } from 
 import { Secret } from '../../lib/secret.ts';
 import type { NewBucket, ObjectStore, StoreKeys } from '../object-store.ts';
 
-/** A store to be tested, and where S3 clients reach it. */
+/** A store under test, and where S3 clients reach it. */
 export interface StoreUnderTest {
   readonly store: ObjectStore;
   readonly endpoint: string;
   readonly region: string;
-  /** In whose name it reports what the manager places, where it cannot do that in the name of others. */
+  /** The principal of events for objects that the manager places, if the store cannot report other principals. */
   readonly writesAs?: string;
-  /** Does it give no keys at all for what its policies take for a pattern? */
+  /** Does it refuse to issue keys for a name that its policies would read as a pattern? */
   readonly refusesPatterns?: boolean;
-  /** With which everything is done where there are no users. */
+  /** The keys for all requests, if the store has no users. */
   readonly operator?: StoreKeys;
-  /** What it has reported of new objects in this bucket, in order. */
+  /** The events that it has reported for new objects of this bucket, in order. */
   reported(bucket: string): Promise<{ readonly key: string; readonly principal?: string }[]>;
   close(): Promise<void>;
 }
 
-/** What not every store can do, with the reason, which is printed. */
+/** Guarantees that a store does not give, and why. The reason is printed. */
 export type Cannot = Partial<Record<'users' | 'quotas' | 'job keys', string>>;
 
 export type SomeKeys = StoreKeys & { readonly sessionToken?: Secret };
@@ -50,7 +50,7 @@ export const keysOf = (uid: string, secret = `secret-of-${uid}`): StoreKeys => (
   secretKey: new Secret(secret),
 });
 
-/** Alice's, unless something else is said. */
+/** A bucket of Alice, unless `more` says otherwise. */
 export const bucket = (name: string, more: Partial<NewBucket> = {}): NewBucket => ({
   name,
   owner: 'alice',

@@ -14,7 +14,7 @@ import {
   storeClient,
 } from './object-store-under-test.fixture.ts';
 
-/** What every object store promises (`object-store.ts`), whatever it stands on. */
+/** The guarantees of every object store (`object-store.ts`). */
 export function describeObjectStore(name: string, start: () => Promise<StoreUnderTest>, cannot: Cannot = {}): void {
   describe(`${name} as an ObjectStore`, () => {
     let under: StoreUnderTest;
@@ -26,7 +26,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
     after(() => under.close());
 
     const keysFor = (uid: string) => under.operator ?? keysOf(uid);
-    const introduce = async (uid: string) => {
+    const addUser = async (uid: string) => {
       if (!under.operator) await store.putUser(uid, keysOf(uid));
     };
     const needs = (trait: keyof Cannot) => ({ skip: cannot[trait] ?? false });
@@ -36,7 +36,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
     const get = (keys: StoreKeys, Bucket: string, Key: string) => storeClient(under, keys).get(Bucket, Key);
 
     test(
-      'a user is known by their keys; other keys end the old ones, the same ones end nothing',
+      'putUser: a user authenticates with their keys; new keys revoke the old ones, the same keys change nothing',
       needs('users'),
       async () => {
         await store.putUser('alice', keysOf('alice'));
@@ -51,7 +51,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       },
     );
 
-    test('a bucket is made once, and what is there is told', async () => {
+    test('createBucket: an existing bucket is returned unchanged', async () => {
       const madeFor = { uid: 'u1', service: 'svc' };
       assert.equal(await store.createBucket(bucket('made-b', { madeFor })), 'created');
       const again = await store.createBucket(bucket('made-b', { owner: 'bob', visibility: 'public' }));
@@ -60,14 +60,14 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       assert.equal(await store.bucket('no-such-b'), undefined);
     });
 
-    test('of many who make it at once, one does', async () => {
+    test('createBucket: of concurrent calls, one creates the bucket', async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 8 }, (_, i) => store.createBucket(bucket('race-b', { owner: `u${i}` }))),
       );
       assert.equal(outcomes.filter((outcome) => outcome === 'created').length, 1);
     });
 
-    test('buckets are listed by name: all, those somebody reaches, those made for a service', async () => {
+    test('buckets: are listed by name: all, those visible to a user, those created for a service', async () => {
       await store.createBucket(bucket('list-priv', { madeFor: { uid: 'u2', service: 's' } }));
       await store.createBucket(bucket('list-restr', { visibility: 'restricted', allowedUsers: ['bob'] }));
       await store.createBucket(bucket('list-pub', { visibility: 'public' }));
@@ -82,7 +82,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       assert.deepEqual(await names({ madeFor: 'u2' }), ['list-priv']);
     });
 
-    test('rights over S3 follow the bucket, at once', needs('users'), async () => {
+    test('changeBucket: the S3 rights of users follow the visibility at once', needs('users'), async () => {
       for (const uid of ['alice', 'bob', 'carol']) await store.putUser(uid, keysOf(uid));
       await store.createBucket(bucket('rights-b'));
       await put(keysOf('alice'), 'rights-b', 'k');
@@ -94,10 +94,10 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await get(keysOf('carol'), 'rights-b', 'k');
       await store.changeBucket('rights-b', { visibility: 'private' });
       await assert.rejects(get(keysOf('carol'), 'rights-b', 'k'));
-      assert.equal((await fetch(`${under.endpoint}/rights-b/k`)).status, 403, 'nobody without keys');
+      assert.equal((await fetch(`${under.endpoint}/rights-b/k`)).status, 403, 'a request without keys is rejected');
     });
 
-    test('what a change does not mention stays', async () => {
+    test('changeBucket: fields that the change does not name stay', async () => {
       await store.createBucket(
         bucket('change-b', { visibility: 'restricted', allowedUsers: ['bob'], madeFor: { uid: 'u', service: 's' } }),
       );
@@ -107,15 +107,15 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await assert.rejects(store.changeBucket('no-such-b', { visibility: 'public' }), { code: 'absent' });
     });
 
-    test('usage counts objects and bytes', async () => {
-      await introduce('alice');
+    test('bucket: usage counts objects and bytes', async () => {
+      await addUser('alice');
       await store.createBucket(bucket('usage-b'));
       await put(keysFor('alice'), 'usage-b', 'k', 'hello');
       assert.deepEqual((await store.bucket('usage-b'))?.usage, { bytes: 5, objects: 1 });
     });
 
-    test('a quota is kept, and told, until it is lifted', async () => {
-      await introduce('alice');
+    test('changeBucket: a quota is enforced and reported until it is removed', async () => {
+      await addUser('alice');
       await store.createBucket(bucket('quota-b', { visibility: 'public' }));
       if (cannot.quotas) return assert.rejects(store.changeBucket('quota-b', { quota: 8 }), { code: 'conflict' });
       await store.changeBucket('quota-b', { quota: 8 });
@@ -127,8 +127,8 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await put(keysFor('alice'), 'quota-b', 'k', 'far too much');
     });
 
-    test('a bucket goes with all that is in it, and may be gone already', async () => {
-      await introduce('alice');
+    test('removeBucket: removes the bucket with its objects; removing it again is a no-op', async () => {
+      await addUser('alice');
       await store.createBucket(bucket('gone-b'));
       await put(keysFor('alice'), 'gone-b', 'k');
       await store.removeBucket('gone-b');
@@ -139,8 +139,8 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       assert.deepEqual((await store.objects('gone-b', { limit: 10 })).items, []);
     });
 
-    test('folders, and objects in pages by key', async () => {
-      await introduce('alice');
+    test('objects: are listed by key, in pages, with the folders of ensureFolder', async () => {
+      await addUser('alice');
       await store.createBucket(bucket('objects-b'));
       await store.ensureFolder('objects-b', 'in');
       await store.ensureFolder('objects-b', 'in');
@@ -162,7 +162,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await assert.rejects(store.objects('objects-b', { limit: 2, cursor: '!' as Cursor }), { code: 'expired' });
     });
 
-    test('what it does not give it says beforehand', async () => {
+    test('a store without user keys or job keys declares it, and rejects requests for them', async () => {
       assert.equal(store.noUserKeys !== undefined, cannot.users !== undefined);
       assert.equal((await store.noJobKeys?.()) !== undefined, cannot['job keys'] !== undefined);
       if (cannot.users) await assert.rejects(store.putUser('alice', keysOf('alice')), { code: 'conflict' });
@@ -170,7 +170,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       if (cannot['job keys']) await assert.rejects(store.issue(scope, 900, 'alice'));
     });
 
-    test('subscriptions may be begun and ended again and again', async () => {
+    test('subscribe, unsubscribe: calling them again is a no-op', async () => {
       await store.createBucket(bucket('events-b'));
       const subscription = { bucket: 'events-b', prefix: 'in/', subscriber: 'u1' };
       await store.subscribe(subscription);
@@ -181,7 +181,7 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await store.unsubscribe({ ...subscription, bucket: 'no-such-b' });
     });
 
-    test('presigned URLs work without keys, for what they say', async () => {
+    test('presign: a URL works without keys, for its object and headers only', async () => {
       await store.createBucket(bucket('presign-b'));
       const headers = { 'Content-Type': 'text/plain' };
       const at = { bucket: 'presign-b', key: 'dir/ä b.txt', expiresIn: 60 };
@@ -200,10 +200,10 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
 
     for (const inProcess of [false, true]) {
       test(
-        `job keys ${inProcess ? 'of this process ' : ''}can do what their scope says, and nothing else, until they are revoked`,
+        `issue: job keys${inProcess ? ' of this process' : ''} allow exactly their scope, until they are revoked`,
         needs('job keys'),
         async () => {
-          await introduce('alice');
+          await addUser('alice');
           await store.createBucket(bucket('jobs-b'));
           for (const key of ['in/a', 'in/b', 'in/*']) await put(keysFor('alice'), 'jobs-b', key);
           const keys = await store.issue(
@@ -226,8 +226,8 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       );
     }
 
-    test('keys for one purpose end together, and no others', needs('job keys'), async () => {
-      await introduce('alice');
+    test('revokeFor: revokes all keys of one purpose, and no others', needs('job keys'), async () => {
+      await addUser('alice');
       await store.createBucket(bucket('purpose-b'));
       await put(keysFor('alice'), 'purpose-b', 'a');
       const scope = { read: [{ bucket: 'purpose-b', key: 'a' }], write: [] };
@@ -242,8 +242,8 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       await get(other, 'purpose-b', 'a');
     });
 
-    test('a key that looks like a pattern is a key', needs('job keys'), async () => {
-      await introduce('alice');
+    test('issue: no character of an object key is a wildcard', needs('job keys'), async () => {
+      await addUser('alice');
       await store.createBucket(bucket('pattern-b'));
       for (const key of ['in/*', 'in/secret', 'in/?', 'in/x', 'in/${*}']) await put(keysFor('alice'), 'pattern-b', key);
       const scope = { read: ['in/*', 'in/?', 'in/${*}'].map((key) => ({ bucket: 'pattern-b', key })), write: [] };

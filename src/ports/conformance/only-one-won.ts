@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 
-/** Checks that one of several attempts succeeded and all others failed with that code; returns what the one got. */
+/** Checks that one of several attempts succeeded and all others failed with that code; returns the result of the successful one. */
 export function onlyOneWon<T>(attempts: PromiseSettledResult<T>[], code: string): T {
   const lost = attempts.filter((attempt) => attempt.status === 'rejected');
   assert.deepEqual(new Set(lost.map(({ reason }) => reason.code)), new Set([code]));

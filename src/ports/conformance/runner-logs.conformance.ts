@@ -8,7 +8,7 @@ const EVERYTHING = { timestamps: false, follow: false };
 
 export function describeRunnerLogs(bench: RunnerBench): void {
   bench.test(
-    'both streams are kept in the order in which they were printed',
+    'logs: stdout and stderr are kept in the order in which they were printed',
     async (place) => {
       const attempt = bench.attempt(place, 'for i in 1 2 3 4 5; do echo "out $i"; echo "err $i" >&2; done');
       await run(place.runner, attempt);
@@ -18,7 +18,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     'streams in order',
   );
 
-  bench.test('each line has its time, if asked for', async (place) => {
+  bench.test('logs: with `timestamps`, each line begins with its time', async (place) => {
     const before = Date.now();
     const attempt = bench.attempt(place, 'echo one; echo; echo " three"');
     await run(place.runner, attempt);
@@ -37,7 +37,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     }
   });
 
-  bench.test('bytes that are no text stay as they are, and so does a last line without an end', async (place) => {
+  bench.test('logs: binary bytes and a last line without a newline are kept unchanged', async (place) => {
     const attempt = bench.attempt(place, `printf '\\377\\000\\200 x\\ry\\n\\n\\nlast'`);
     await run(place.runner, attempt);
     const all = Buffer.concat(await Array.fromAsync(place.runner.logs(attempt.name, EVERYTHING)));
@@ -45,7 +45,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
   });
 
   bench.test(
-    'lines may end as on other systems',
+    'logs: lines that end with CR LF are kept unchanged',
     async (place) => {
       const attempt = bench.attempt(place, `printf 'one\\r\\ntwo\\r\\n'`);
       await run(place.runner, attempt);
@@ -54,7 +54,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     'carriage returns',
   );
 
-  bench.test('a line may be longer than any buffer', async (place) => {
+  bench.test('logs: a line may be longer than any buffer', async (place) => {
     const attempt = bench.attempt(place, `awk 'BEGIN { for (i = 0; i < 30000; i++) printf "%09d,", i; print "" }'`);
     await run(place.runner, attempt);
     const expected = Array.from({ length: 30_000 }, (_, i) => `${String(i).padStart(9, '0')},`).join('');
@@ -62,7 +62,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
   });
 
   bench.test(
-    'who follows sees lines as they come, and the end of the attempt ends it',
+    'logs: a follower gets lines as they are printed, and the log ends with the attempt',
     async (place) => {
       const attempt = bench.attempt(place, `trap 'echo last; exit 0' TERM; echo first; ${FOREVER}`);
       await place.runner.start(attempt);
@@ -78,19 +78,19 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     'last words',
   );
 
-  bench.test('who follows may leave', async (place) => {
+  bench.test('logs: a follower can abort', async (place) => {
     const attempt = bench.attempt(place, `echo first; ${FOREVER}`);
     await place.runner.start(attempt);
     await untilPrinted(place.runner, attempt.name, 'first');
-    const leave = new AbortController();
-    const options = { timestamps: false, follow: true, signal: leave.signal };
+    const abort = new AbortController();
+    const options = { timestamps: false, follow: true, signal: abort.signal };
     const following = Array.fromAsync(place.runner.logs(attempt.name, options));
-    leave.abort();
+    abort.abort();
     assert.match(Buffer.concat(await following).toString(), /^$|first/);
     await place.runner.stop(attempt.name, 'cancelled');
   });
 
-  bench.test('the answer is the one file that was left, as base64', async (place) => {
+  bench.test('answer: of a script that wrote one file, the file as base64', async (place) => {
     const script = `echo talk; printf 'a\\377b' >"$TMP_OUTPUT_DIR/answer.bin"`;
     const attempt = bench.attempt(place, script, { answer: true });
     await run(place.runner, attempt);
@@ -98,7 +98,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     assert.deepEqual(Buffer.from(answer, 'base64'), Buffer.from('a\xffb', 'latin1'));
   });
 
-  bench.test('the answer of several files is a zip archive, as base64', async (place) => {
+  bench.test('answer: of a script that wrote several files, a zip archive as base64', async (place) => {
     const script = 'cd "$TMP_OUTPUT_DIR"; echo 1 >one; mkdir sub; echo 2 >sub/two';
     const attempt = bench.attempt(place, script, { answer: true });
     await run(place.runner, attempt);
@@ -108,11 +108,8 @@ export function describeRunnerLogs(bench: RunnerBench): void {
   });
 
   for (const [name, script] of [
-    ['the answer without files is what was printed, without our notices', `printf 'a\\377\\nb'`],
-    [
-      'the answer of a script that failed is what it printed',
-      `printf 'a\\377\\nb'; echo x >"$TMP_OUTPUT_DIR/x"; exit 1`,
-    ],
+    ['answer: of a script that wrote no file, its output without the notices of the runner', `printf 'a\\377\\nb'`],
+    ['answer: of a script that failed, its output', `printf 'a\\377\\nb'; echo x >"$TMP_OUTPUT_DIR/x"; exit 1`],
   ] as const) {
     bench.test(name, async (place) => {
       const attempt = bench.attempt(place, script, { answer: true });
@@ -121,7 +118,7 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     });
   }
 
-  bench.test('there is no answer before the end', async (place) => {
+  bench.test('answer: is rejected before the attempt has ended', async (place) => {
     const attempt = bench.attempt(place, `echo begun; ${FOREVER}`, { answer: true });
     await place.runner.start(attempt);
     await assert.rejects(place.runner.answer(attempt.name), { code: 'conflict' });

@@ -12,14 +12,14 @@ import {
   untilPrinted,
 } from './runner-under-test.ts';
 
-const handOver = { outputs: toBucket(), manifest: objectAt('lists', 'manifest.json') };
+const withManifest = { outputs: toBucket(), manifest: objectAt('lists', 'manifest.json') };
 
 export function describeRunnerManifest(bench: RunnerBench): void {
-  bench.test('after everything it uploaded comes the list of it, whose digest the end tells', async (place) => {
+  bench.test('manifest: lists all uploads, and the end of the attempt reports its digest', async (place) => {
     const script = 'mkdir "$TMP_OUTPUT_DIR/sub"; echo x >"$TMP_OUTPUT_DIR/x"; echo yy >"$TMP_OUTPUT_DIR/sub/y"';
-    const ended = await run(place.runner, bench.attempt(place, script, handOver));
+    const ended = await run(place.runner, bench.attempt(place, script, withManifest));
     assert.equal(ended.outcome, 'succeeded');
-    const { files, digest } = await manifestOf(place);
+    const { files, digest } = await storedManifest(place);
     assert.equal(ended.manifest, digest);
     assert.deepEqual(
       files.map(({ name, size }) => [name, size]),
@@ -35,13 +35,13 @@ export function describeRunnerManifest(bench: RunnerBench): void {
     { left: 'nothing', script: ':' },
     { left: 'an empty directory', script: 'mkdir "$TMP_OUTPUT_DIR/empty"' },
   ]) {
-    bench.test(`of a script that leaves ${left} the list is empty, and is there`, async (place) => {
-      const ended = await run(place.runner, bench.attempt(place, script, handOver));
-      assert.deepEqual(await manifestOf(place), { files: [], digest: ended.manifest });
+    bench.test(`manifest: of a script that leaves ${left}, an empty list is written`, async (place) => {
+      const ended = await run(place.runner, bench.attempt(place, script, withManifest));
+      assert.deepEqual(await storedManifest(place), { files: [], digest: ended.manifest });
     });
   }
 
-  bench.test('nobody who did not ask for a list gets one', async (place) => {
+  bench.test('manifest: an attempt that does not ask for one writes none', async (place) => {
     const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
     const ended = await run(place.runner, attempt);
     assert.deepEqual([ended.outcome, 'manifest' in ended], ['succeeded', false]);
@@ -56,30 +56,30 @@ export function describeRunnerManifest(bench: RunnerBench): void {
       reason: 'OutputFailed',
     },
   ]) {
-    bench.test(`of ${what} there is no list`, async (place) => {
-      const ended = await run(place.runner, bench.attempt(place, script, { ...handOver, ...more }));
+    bench.test(`manifest: none is written for ${what}`, async (place) => {
+      const ended = await run(place.runner, bench.attempt(place, script, { ...withManifest, ...more }));
       assert.deepEqual([ended.reason, 'manifest' in ended], [reason, false]);
       assert.equal(await place.stores.get('lists', 'manifest.json'), undefined);
     });
   }
 
-  bench.test('a list that cannot be put fails the attempt', async (place) => {
+  bench.test('manifest: fails the attempt if it cannot be written', async (place) => {
     const manifest = objectAt('nowhere', 'manifest.json');
-    const ended = await run(place.runner, bench.attempt(place, ':', { ...handOver, manifest }));
+    const ended = await run(place.runner, bench.attempt(place, ':', { ...withManifest, manifest }));
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);
   });
 
   bench.test(
-    'the next runner hands over what the one before did not, and tells the digest again',
+    'manifest: the next runner uploads the rest, writes the manifest and reports its digest',
     async (place) => {
       const script = 'echo begun; sleep 0.5; echo x >"$TMP_OUTPUT_DIR/x"';
-      const attempt = bench.attempt(place, script, handOver);
+      const attempt = bench.attempt(place, script, withManifest);
       await place.runner.start(attempt);
       await untilPrinted(place.runner, attempt.name, 'begun');
       await place.runner.close();
       const next = await place.reopen();
       const ended = await run(next, attempt);
-      const { files, digest } = await manifestOf(place);
+      const { files, digest } = await storedManifest(place);
       assert.deepEqual([files.map(({ name }) => name), ended.manifest], [['x'], digest]);
       assert.deepEqual(await endOf(next, attempt.name), ended);
       assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
@@ -88,7 +88,9 @@ export function describeRunnerManifest(bench: RunnerBench): void {
   );
 }
 
-async function manifestOf({ stores }: RunnerUnderTest): Promise<{ files: readonly ManifestFile[]; digest: string }> {
+async function storedManifest({
+  stores,
+}: RunnerUnderTest): Promise<{ files: readonly ManifestFile[]; digest: string }> {
   const bytes = await stores.get('lists', 'manifest.json');
   assert.ok(bytes, 'there is no manifest');
   const files = readManifest(bytes);

@@ -4,37 +4,37 @@ import { type TestContext, test } from 'node:test';
 import type { Attempt, Ended, ObjectAt, StoreAccess } from '../../model/job/index.ts';
 import type { Observation, Runner } from '../runner.ts';
 
-/** A runner to be tested and the stores that its attempts use. */
+/** A runner under test and the stores that its attempts use. */
 export interface RunnerUnderTest {
   readonly runner: Runner;
   readonly stores: StoresUnderTest;
-  /** Another runner in the same place. The first one is closed before. */
+  /** Opens another runner on the same state. The first one is closed before. */
   reopen(): Promise<Runner>;
-  /** Waits until the script has ended, while nobody runs it. */
+  /** Waits until the script has ended while no runner is open. */
   readonly scriptEnded?: (name: string) => Promise<void>;
-  /** Names of the files and directories that are kept of an attempt. */
+  /** Names of the files and directories that the runner keeps for an attempt. */
   readonly kept?: (name: string) => Promise<string[]>;
-  /** Does a process run that has this word in its command line? */
-  readonly runs?: (word: string) => Promise<boolean>;
+  /** Does a process run that has this marker in its command line? */
+  readonly runs?: (marker: string) => Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** One store with the id `store`. The bucket `nowhere` does not exist and is never made. */
+/** One store with the id `store`. The bucket `nowhere` does not exist and is never created. */
 export interface StoresUnderTest {
   readonly access: StoreAccess;
   put(bucket: string, key: string, bytes: Uint8Array): Promise<void>;
   get(bucket: string, key: string): Promise<Uint8Array | undefined>;
-  /** Keys in the order of their uploads: one that was uploaded twice is there twice. */
+  /** Keys in the order of their uploads. A key that was uploaded twice is listed twice. */
   uploads(bucket: string): Promise<string[]>;
 }
 
 /**
- * What not every runner can show. `streams in order`: standard output and standard error as they were printed.
+ * Guarantees that not every runner gives. `streams in order`: standard output and standard error as they were printed.
  * `found ended`: see {@link RunnerUnderTest.scriptEnded}. `kept files`: see {@link RunnerUnderTest.kept}.
- * `memory`: the demand is enforced. `strays`: a process that leaves the script's session ends with it,
- * see {@link RunnerUnderTest.runs}. `carriage returns`: those before the end of a line are in the log.
- * `survival`: an attempt goes on without the runner that has started it. `last words`: what a script prints when it is asked
- * to go is in the log. `patience`: see {@link Attempt.patience}.
+ * `memory`: the demand is enforced. `strays`: a process that leaves the script's session is killed with it,
+ * see {@link RunnerUnderTest.runs}. `carriage returns`: the log keeps those before a newline.
+ * `survival`: an attempt continues without the runner that has started it. `last words`: the log has what a script prints
+ * after SIGTERM. `patience`: see {@link Attempt.patience}.
  */
 export type Trait =
   | 'streams in order'
@@ -48,13 +48,13 @@ export type Trait =
   | 'patience';
 
 export interface RunnerTraits {
-  /** Of an image with a POSIX shell, where the runner needs one. */
+  /** An image with a POSIX shell, if the runner needs an image. */
   readonly image: string;
-  /** Variables that the runner or its image adds for itself, such as `PATH`. */
+  /** Variables that the runner or its image adds, such as `PATH`. */
   readonly basics: readonly string[];
-  /** Why it cannot show something; the reason is printed. */
+  /** Which guarantees the runner does not give, and why. The reason is printed. */
   readonly cannot?: Partial<Record<Trait, string>>;
-  /** Where starting takes long: how many groups of tests run side by side, and how many tests of each. */
+  /** For runners that start slowly: how many groups of tests run concurrently, and how many tests of each. */
   readonly atOnce?: number;
 }
 
@@ -70,7 +70,7 @@ const LONG_GRACE_MS = 30_000;
 export const STORE = 'store';
 export const BUCKET = 'bucket';
 
-/** What is the same in all tests of one adapter. */
+/** What all tests of one adapter share. */
 export class RunnerBench {
   readonly traits: RunnerTraits;
   readonly #make: MakeRunner;
@@ -110,7 +110,7 @@ export class RunnerBench {
   }
 }
 
-/** Everything that is left in the output directory goes to the bucket. */
+/** Uploads everything in the output directory to the bucket. */
 export const toBucket = (bucket = BUCKET) => [{ store: STORE, bucket, folder: '', prefix: [], suffix: [] }];
 
 export const objectAt = (bucket: string, key: string): ObjectAt => ({ store: STORE, bucket, key });
@@ -137,7 +137,7 @@ export async function until(runner: Runner, name: string, phase: Observation['ph
   return last;
 }
 
-/** What the script printed, without the notices of the runner. */
+/** The output of the script, without the notices of the runner. */
 export async function printed(runner: Runner, name: string): Promise<string> {
   return (await log(runner, name)).replace(/^oscar: .*\n/gm, '');
 }
@@ -146,7 +146,7 @@ export async function log(runner: Runner, name: string, follow = false): Promise
   return Buffer.concat(await Array.fromAsync(runner.logs(name, { timestamps: false, follow }))).toString();
 }
 
-/** Waits until the script has printed that. */
+/** Waits until the script has printed this text. */
 export async function untilPrinted(runner: Runner, name: string, text: string): Promise<void> {
   let seen = '';
   for await (const bytes of runner.logs(name, { timestamps: false, follow: true })) {

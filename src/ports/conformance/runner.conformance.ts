@@ -6,7 +6,7 @@ import { eventually } from './eventually.ts';
 import { describeRunnerEnds } from './runner-ends.conformance.ts';
 import { describeRunnerLogs } from './runner-logs.conformance.ts';
 import { describeRunnerManifest } from './runner-manifest.conformance.ts';
-import { describeRunnerTakeUp } from './runner-take-up.conformance.ts';
+import { describeRunnerResume } from './runner-resume.conformance.ts';
 import {
   BUCKET,
   endOf,
@@ -20,28 +20,28 @@ import {
   toBucket,
 } from './runner-under-test.ts';
 
-/** What a shell sets by itself. */
+/** Variables that a shell sets. */
 const OF_THE_SHELL = ['PWD', 'OLDPWD', 'SHLVL', '_'];
 
 const COPY = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/copy"';
 
-/** For all of it together, where each test has a limit of its own. */
+/** For the whole suite; each test has its own limit. */
 const ALL_MS = 900_000;
 
-/** What every runner promises (`runner.ts`), whatever runs the scripts. */
+/** The guarantees of every runner (`runner.ts`). */
 export function describeRunner(name: string, traits: RunnerTraits, make: MakeRunner): void {
   const bench = new RunnerBench(traits, make);
   describe(`${name} as a Runner`, { concurrency: traits.atOnce ?? 1, timeout: ALL_MS }, () => {
-    describe('what a script sees and leaves', () => describeFiles(bench));
+    describe('environment, input and output of a script', () => describeFiles(bench));
     describe('how an attempt ends', () => describeRunnerEnds(bench));
-    describe('the list of what it uploaded', () => describeRunnerManifest(bench));
+    describe('the manifest of the uploads', () => describeRunnerManifest(bench));
     describe('logs and answers', () => describeRunnerLogs(bench));
-    describe('taken up by the next one', () => describeRunnerTakeUp(bench));
+    describe('resumed by the next runner', () => describeRunnerResume(bench));
   });
 }
 
 function describeFiles(bench: RunnerBench): void {
-  bench.test('a script sees its variables as they are, and nothing of the manager', async (place) => {
+  bench.test('environment: a script gets its variables unchanged, and none of the manager', async (place) => {
     process.env['OSCAR_PROBE'] = 'of the manager';
     const environment = {
       JOB_UUID: 'svc-1',
@@ -61,7 +61,7 @@ function describeFiles(bench: RunnerBench): void {
     assert.deepEqual(seen?.toSorted(), expected.toSorted());
   });
 
-  bench.test('both directories are there, fresh, different, and may be written to', async (place) => {
+  bench.test('directories: input and output are empty, distinct and writable', async (place) => {
     const script = `
       [ "$TMP_INPUT_DIR" != "$TMP_OUTPUT_DIR" ] || exit 3
       [ -z "$(ls -A "$TMP_INPUT_DIR")$(ls -A "$TMP_OUTPUT_DIR")" ] || exit 4
@@ -72,14 +72,14 @@ function describeFiles(bench: RunnerBench): void {
     assert.equal((await run(place.runner, attempt)).message, 'the script ended with exit code 0');
   });
 
-  bench.test('bytes become the input file, byte by byte', async (place) => {
+  bench.test('input: bytes become the input file unchanged', async (place) => {
     const bytes = randomBytes(100_000);
     const input = { kind: 'bytes', name: 'event file-1', bytes } as const;
     await run(place.runner, bench.attempt(place, COPY, { input, outputs: toBucket() }));
     assert.ok(bytes.equals((await place.stores.get(BUCKET, 'copy')) ?? Buffer.of()), 'the bytes differ');
   });
 
-  bench.test('an object becomes the input file, byte by byte, under the name it is given', async (place) => {
+  bench.test('input: an object becomes the input file unchanged, under the given name', async (place) => {
     const bytes = randomBytes(3_000_000);
     await place.stores.put(BUCKET, 'in/ä b.bin', bytes);
     const input = { kind: 'object', name: 'ä b.bin', from: objectAt(BUCKET, 'in/ä b.bin') } as const;
@@ -90,7 +90,7 @@ function describeFiles(bench: RunnerBench): void {
     assert.equal(await printed(place.runner, attempt.name), 'ä b.bin\n');
   });
 
-  bench.test('what the script leaves goes where the plan says, and only that', async (place) => {
+  bench.test('output: files are uploaded to the outputs whose filters they match, and nowhere else', async (place) => {
     const outputs = [
       { store: STORE, bucket: BUCKET, folder: 'all', prefix: [], suffix: [] },
       { store: STORE, bucket: 'texts', folder: '', prefix: ['a', 'sub'], suffix: ['.txt', '.md'] },
@@ -107,7 +107,7 @@ function describeFiles(bench: RunnerBench): void {
     assert.equal(Buffer.from((await place.stores.get('texts', 'sub/deep/c.md')) ?? '').toString(), 'sub/deep/c.md\n');
   });
 
-  bench.test('links among the output are left alone, and the log says so', async (place) => {
+  bench.test('output: symbolic links are not uploaded, and the log reports them', async (place) => {
     const script = 'ln -s /etc/passwd "$TMP_OUTPUT_DIR/stolen"; echo fine >"$TMP_OUTPUT_DIR/fine"';
     const attempt = bench.attempt(place, script, { outputs: toBucket() });
     assert.equal((await run(place.runner, attempt)).outcome, 'succeeded');
@@ -116,13 +116,13 @@ function describeFiles(bench: RunnerBench): void {
     assert.match(Buffer.concat(lines).toString(), /^oscar: .*stolen/m);
   });
 
-  bench.test('an input that would land elsewhere is refused', async (place) => {
+  bench.test('input: a name that leaves the input directory is rejected', async (place) => {
     const input = { kind: 'bytes', name: '../escaped', bytes: Buffer.from('x') } as const;
     const { outcome, reason } = await run(place.runner, bench.attempt(place, 'echo ran', { input }));
     assert.deepEqual([outcome, reason], ['failed', 'InputFailed']);
   });
 
-  bench.test('attempts are listed until they are forgotten', async ({ runner, ...place }) => {
+  bench.test('forget: attempts are listed until they are forgotten', async ({ runner, ...place }) => {
     const attempt = bench.attempt({ runner, ...place }, 'echo hello');
     await run(runner, attempt);
     assert.ok((await runner.list()).includes(attempt.name));
@@ -135,7 +135,7 @@ function describeFiles(bench: RunnerBench): void {
   });
 
   bench.test(
-    'soon after the end the directories of the script are gone; log and end stay until it is forgotten',
+    'cleanup: the directories are removed soon after the end; log and end stay until the attempt is forgotten',
     async (place) => {
       const { kept } = place;
       assert.ok(kept);

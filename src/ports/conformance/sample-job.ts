@@ -1,9 +1,9 @@
 import type { JobProgress, JobState, NewJob } from '../../model/job/index.ts';
 
-/** Long ago, so that whatever a test counts from here on is over. */
+/** Far in the past, so that every time a test derives from it is in the past too. */
 export const EPOCH = 1_700_000_000_000;
 
-/** What a test says about the job it needs; the rest is as plain as can be. */
+/** A job with the given fields and plain defaults for the rest. */
 export function sampleJob(id: string, known: Partial<NewJob> = {}): NewJob {
   const service = known.service ?? 'cow';
   return {
@@ -21,7 +21,7 @@ export function sampleJob(id: string, known: Partial<NewJob> = {}): NewJob {
   };
 }
 
-/** One that an object caused which was modified then. */
+/** A job of a storage event, for an object that was modified at `modifiedAt`. */
 export function storageJob(id: string, known: Partial<NewJob> = {}, modifiedAt = EPOCH): NewJob {
   return sampleJob(id, { trigger: 'storage', object: { bucket: 'meadow', key: `in/${id}`, modifiedAt }, ...known });
 }

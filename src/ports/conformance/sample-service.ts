@@ -1,7 +1,7 @@
 import { Secret } from '../../lib/secret.ts';
 import type { Definition, Service } from '../../model/service/index.ts';
 
-/** What a test says about the service it needs; the rest is as plain as can be. */
+/** The fields that matter to a test; the rest get plain defaults. */
 export interface Sample extends Partial<Omit<Service, 'definition' | 'token'>> {
   token?: string;
   definition?: Partial<Definition>;
@@ -19,7 +19,7 @@ export function sampleService(name: string, { token, definition, ...known }: Sam
   };
 }
 
-/** Everything in it, secrets too, for comparing. */
+/** The service with its token in plain text, for comparisons. */
 export function revealed(service: Service): Record<string, unknown> {
   return { ...service, token: service.token.reveal() };
 }

@@ -6,14 +6,14 @@ import { eventually } from './eventually.ts';
 import { revealed, sampleService } from './sample-service.ts';
 import { created, type StartStore } from './service-store-under-test.ts';
 
-/** Lists may lag behind, so everything here waits until they have caught up. */
+/** Lists may lag behind, so every test here waits until they have caught up. */
 export function describeLists(start: StartStore): void {
-  test('an empty store lists nothing', async (t) => {
+  test('list: an empty store returns an empty list', async (t) => {
     const { store } = await start(t);
     await eventually(async () => assert.deepEqual(await names(store), []));
   });
 
-  test('a list has the records that get has', async (t) => {
+  test('list: returns the same records as get', async (t) => {
     const { store } = await start(t);
     await created(store, sampleService('cow'));
     await eventually(async () => {
@@ -25,7 +25,7 @@ export function describeLists(start: StartStore): void {
     });
   });
 
-  test('services are listed in the byte order of namespace and name together', async (t) => {
+  test('list: services are sorted by the bytes of namespace/name', async (t) => {
     const { store } = await start(t);
     const namespaces = { a: 'b', z: 'a', c: 'a', y: 'a-b', b: 'a0', 'c-d': 'a', c0: 'a' };
     for (const [name, namespace] of Object.entries(namespaces))
@@ -34,20 +34,20 @@ export function describeLists(start: StartStore): void {
     await eventually(async () => assert.deepEqual(await names(store), ['y', 'c', 'c-d', 'c0', 'z', 'b', 'a']));
   });
 
-  test('pages together are the list, and none is larger than asked', async (t) => {
+  test('list: the pages together are the whole list, and no page exceeds the limit', async (t) => {
     const { store } = await start(t);
     const all = ['c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7'];
     for (const name of all.toReversed()) await created(store, sampleService(name));
     for (const limit of [1, 3, 7, 8]) {
       await eventually(async () => {
         const pages = await listAllPages((cursor) => store.list({ limit, ...(cursor && { cursor }) }));
-        assert.deepEqual(pages.flat().map(nameOf), all);
+        assert.deepEqual(pages.flat().map(serviceName), all);
         assert.ok(pages.every((page) => page.length <= limit));
       });
     }
   });
 
-  test('what stays while pages are read is listed once, whatever comes and goes', async (t) => {
+  test('list: a service that exists throughout paging is listed once, while others are created and removed', async (t) => {
     const { store } = await start(t);
     const stay = ['b', 'd', 'f', 'h', 'j'];
     for (const name of [...stay, 'c']) await created(store, sampleService(name));
@@ -56,10 +56,10 @@ export function describeLists(start: StartStore): void {
       round += 1;
       const pages = await listAllPages(async (cursor) => {
         const page = await store.list({ limit: 2, ...(cursor && { cursor }) });
-        for (const name of ['a', 'c', 'g']) await flip(store, name, `${name}-${round}`);
+        for (const name of ['a', 'c', 'g']) await toggle(store, name, `${name}-${round}`);
         return page;
       });
-      const listed = pages.flat().map(nameOf);
+      const listed = pages.flat().map(serviceName);
       assert.deepEqual(
         listed.filter((name) => stay.includes(name)),
         stay,
@@ -67,7 +67,7 @@ export function describeLists(start: StartStore): void {
     });
   });
 
-  test('a list by terms is the union of what they name, each once and in order', async (t) => {
+  test('list: several terms return the union of their services, sorted and without duplicates', async (t) => {
     const { store } = await start(t);
     await created(store, sampleService('c1', { owner: 'alice', definition: { visibility: 'public' } }));
     await created(store, sampleService('c2', { owner: 'bob' }));
@@ -99,7 +99,7 @@ export function describeLists(start: StartStore): void {
     }
   });
 
-  test('services are found by input bucket and by label, and terms do not run into each other', async (t) => {
+  test('list: services are found by input bucket and by label, and different terms never collide', async (t) => {
     const { store } = await start(t);
     await created(store, sampleService('c1', { definition: { ...input('meadow/in'), labels: { a: 'b=c' } } }));
     await created(store, sampleService('c2', { definition: { ...input('meadow'), labels: { 'a=b': 'c' } } }));
@@ -117,7 +117,7 @@ export function describeLists(start: StartStore): void {
     }
   });
 
-  test('terms follow the service', async (t) => {
+  test('list: the terms of a service follow its updates and its removal', async (t) => {
     const { store } = await start(t);
     const first = await created(store, restricted('cow', 'alice', ['bob']));
     const second = await store.replace(restricted('cow', 'alice', ['carol']), first.version);
@@ -130,7 +130,7 @@ export function describeLists(start: StartStore): void {
   });
 }
 
-const nameOf = ({ service }: { service: { definition: { name: string } } }) => service.definition.name;
+const serviceName = ({ service }: { service: { definition: { name: string } } }) => service.definition.name;
 
 const input = (path: string, storage_provider = 'minio') => ({ input: [{ storage_provider, path }] });
 
@@ -139,11 +139,11 @@ const restricted = (name: string, owner: string, allowed_users: string[]) =>
 
 async function names(store: ServiceStore, query: { anyOf?: IndexTerm[]; limit?: number } = {}): Promise<string[]> {
   const pages = await listAllPages((cursor) => store.list({ ...query, ...(cursor && { cursor }) }));
-  return pages.flat().map(nameOf);
+  return pages.flat().map(serviceName);
 }
 
-/** Makes what is not there, removes what is. */
-async function flip(store: ServiceStore, name: string, uid: string): Promise<void> {
+/** Removes the service if it exists, creates it otherwise. */
+async function toggle(store: ServiceStore, name: string, uid: string): Promise<void> {
   const record = await store.get(name);
   if (record) await store.remove(name, record.version);
   else await created(store, sampleService(name, { uid }));

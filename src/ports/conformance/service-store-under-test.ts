@@ -6,7 +6,7 @@ import type { Reservation, ServiceRecord, ServiceStore } from '../service-store.
 export interface ServiceStoreUnderTest {
   /** Empty. */
   store: ServiceStore;
-  /** Moves the store's clock. Without it, what needs time to pass is not tested. */
+  /** Advances the store's clock. Without it, the tests that need it are skipped. */
   advance?: (milliseconds: number) => void | Promise<void>;
   close(): void | Promise<void>;
 }

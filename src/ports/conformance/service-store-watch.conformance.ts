@@ -8,7 +8,7 @@ import { sampleService } from './sample-service.ts';
 import { created, type StartStore } from './service-store-under-test.ts';
 
 export function describeWatch(start: StartStore): void {
-  test('who follows a watch ends up with what is there', async (t) => {
+  test('watch: a follower ends up with the current records', async (t) => {
     const { store } = await start(t);
     await created(store, sampleService('before'));
     const view = follow(store, t);
@@ -23,7 +23,7 @@ export function describeWatch(start: StartStore): void {
     });
   });
 
-  test('a change is seen after a long silence, and by everyone who watches', async (t) => {
+  test('watch: every watcher gets each change, also after a pause', async (t) => {
     const { store } = await start(t);
     const views = [follow(store, t), follow(store, t), follow(store, t)];
     let { version } = await created(store, sampleService('cow'));
@@ -34,7 +34,7 @@ export function describeWatch(start: StartStore): void {
     await eventually(() => assert.ok(views.every((view) => view.size === 0)));
   });
 
-  test('a name that is used again is seen with its last state', async (t) => {
+  test('watch: a name that is used again is seen with its last version', async (t) => {
     const { store } = await start(t);
     const view = follow(store, t);
     let last: Version | undefined;
@@ -45,7 +45,7 @@ export function describeWatch(start: StartStore): void {
     await eventually(() => assert.equal(view.get('cow'), last));
   });
 
-  test('what happens before the first read of a watch is not lost', async (t) => {
+  test('watch: a change before the first read is not lost', async (t) => {
     const { store } = await start(t);
     const changes = store.watch(t.signal)[Symbol.asyncIterator]();
     await created(store, sampleService('cow'));
@@ -54,7 +54,7 @@ export function describeWatch(start: StartStore): void {
     await changes.return?.();
   });
 
-  test('a watch ends when its signal aborts, also while it waits', async (t) => {
+  test('watch: ends when its signal aborts, also while it waits', async (t) => {
     const { store } = await start(t);
     const abort = new AbortController();
     const ended = drain(store, abort.signal);
@@ -63,12 +63,12 @@ export function describeWatch(start: StartStore): void {
     await ended;
   });
 
-  test('a watch with a signal that has aborted ends at once', async (t) => {
+  test('watch: ends at once if its signal has already aborted', async (t) => {
     const { store } = await start(t);
     await drain(store, AbortSignal.abort());
   });
 
-  test('a consumer may leave a watch without a word', async (t) => {
+  test('watch: a consumer may stop reading', async (t) => {
     const { store } = await start(t);
     const left = (async () => {
       for await (const _ of store.watch(t.signal)) return;
@@ -79,7 +79,7 @@ export function describeWatch(start: StartStore): void {
   });
 }
 
-/** What every consumer does: watch, list, and read again whatever is said to have changed. */
+/** Watches, lists, and re-reads each service that is reported as changed, as every consumer does. */
 function follow(store: ServiceStore, t: TestContext): Map<string, Version> {
   const view = new Map<string, Version>();
   const abort = new AbortController();

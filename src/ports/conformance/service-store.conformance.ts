@@ -9,10 +9,10 @@ import { describeLists } from './service-store-lists.conformance.ts';
 import { created, reserved, type ServiceStoreUnderTest, type StartStore } from './service-store-under-test.ts';
 import { describeWatch } from './service-store-watch.conformance.ts';
 
-/** Enough to meet each other at every step. */
+/** Concurrent calls per race test: enough that they overlap at every step. */
 const CROWD = 20;
 
-/** What every {@link ServiceStore} promises. */
+/** The guarantees of every {@link ServiceStore}. */
 export function describeServiceStore(name: string, make: () => Promise<ServiceStoreUnderTest>): void {
   const start: StartStore = async (t) => {
     const made = await make();
@@ -20,7 +20,7 @@ export function describeServiceStore(name: string, make: () => Promise<ServiceSt
     return made;
   };
   describe(`${name} as a ServiceStore`, () => {
-    describeHomes(start);
+    describeNamespaces(start);
     describeReservations(start);
     describeWrites(start);
     describeValues(start);
@@ -29,44 +29,44 @@ export function describeServiceStore(name: string, make: () => Promise<ServiceSt
   });
 }
 
-function describeHomes(start: StartStore): void {
-  test('an owner has one home, the same each time, and services can be made there', async (t) => {
+function describeNamespaces(start: StartStore): void {
+  test('claimNamespace: an owner always gets the same namespace, and services can be created there', async (t) => {
     const { store } = await start(t);
-    const home = await store.claimNamespace('alice', 'home-of-alice');
-    assert.equal(await store.claimNamespace('alice', 'home-of-alice'), home);
-    const { service } = await created(store, sampleService('cow', { namespace: home }));
-    assert.equal(service.namespace, home);
-    assert.equal((await store.get('cow'))?.service.namespace, home);
+    const namespace = await store.claimNamespace('alice', 'home-of-alice');
+    assert.equal(await store.claimNamespace('alice', 'home-of-alice'), namespace);
+    const { service } = await created(store, sampleService('cow', { namespace }));
+    assert.equal(service.namespace, namespace);
+    assert.equal((await store.get('cow'))?.service.namespace, namespace);
   });
 }
 
 function describeReservations(start: StartStore): void {
-  test('a name that is reserved is taken', async (t) => {
+  test('reserve: a reserved name is taken, and has no service yet', async (t) => {
     const { store } = await start(t);
     assert.deepEqual({ ...(await reserved(store, 'cow', 'u1')) }, { name: 'cow', uid: 'u1' });
     assert.equal(await store.reserve('cow', 'u2'), 'taken');
     assert.equal(await store.get('cow'), undefined);
   });
 
-  test('of all who reserve a name at once, one gets it', async (t) => {
+  test('reserve: of concurrent reservations of one name, one succeeds', async (t) => {
     const { store } = await start(t);
     const answers = await Promise.all(Array.from({ length: CROWD }, (_, i) => store.reserve('cow', `u${i}`)));
     assert.equal(answers.filter((answer) => answer !== 'taken').length, 1);
   });
 
-  test('the name of a service is taken', async (t) => {
+  test('reserve: the name of a service is taken', async (t) => {
     const { store } = await start(t);
     await created(store, sampleService('cow'));
     assert.equal(await store.reserve('cow', 'another'), 'taken');
   });
 
-  test('a name that was given back is free', async (t) => {
+  test('release: a released name is free', async (t) => {
     const { store } = await start(t);
     await store.release(await reserved(store, 'cow', 'u1'));
     await reserved(store, 'cow', 'u2');
   });
 
-  test('a service cannot be made with a reservation that was given back', async (t) => {
+  test('create: a released reservation is rejected', async (t) => {
     const { store } = await start(t);
     const service = sampleService('cow');
     const reservation = await reserved(store, 'cow', service.uid);
@@ -75,7 +75,7 @@ function describeReservations(start: StartStore): void {
     assert.equal(await store.get('cow'), undefined);
   });
 
-  test('a reservation makes one service', async (t) => {
+  test('create: of concurrent creates with one reservation, one succeeds', async (t) => {
     const { store } = await start(t);
     const service = sampleService('cow');
     const reservation = await reserved(store, 'cow', service.uid);
@@ -83,7 +83,7 @@ function describeReservations(start: StartStore): void {
     onlyOneWon(attempts, 'conflict');
   });
 
-  test('a reservation is for one name and one uid', async (t) => {
+  test('create: a reservation is valid for one name and one uid', async (t) => {
     const { store } = await start(t);
     const reservation = await reserved(store, 'cow', 'u1');
     await assert.rejects(store.create(reservation, sampleService('cow', { uid: 'u2' })), { code: 'conflict' });
@@ -91,7 +91,7 @@ function describeReservations(start: StartStore): void {
     await store.create(reservation, sampleService('cow', { uid: 'u1' }));
   });
 
-  test('a reservation that became a service cannot be given back', async (t) => {
+  test('release: is a no-op after the service was created', async (t) => {
     const { store } = await start(t);
     const service = sampleService('cow');
     const reservation = await reserved(store, 'cow', service.uid);
@@ -101,7 +101,7 @@ function describeReservations(start: StartStore): void {
     assert.ok(await store.get('cow'));
   });
 
-  test('a reservation is kept for its lifetime', async (t) => {
+  test('reserve: a reservation is kept for its lifetime', async (t) => {
     const { store, advance } = await start(t);
     if (!advance) return t.skip('the clock of this store cannot be moved');
     await reserved(store, 'cow', 'u1');
@@ -109,7 +109,7 @@ function describeReservations(start: StartStore): void {
     assert.equal(await store.reserve('cow', 'u2'), 'taken');
   });
 
-  test('an old reservation is taken over by one, and its own service can no longer be made', async (t) => {
+  test('reserve: of concurrent calls, one takes over an expired reservation, which can then create no service', async (t) => {
     const { store, advance } = await start(t);
     if (!advance) return t.skip('the clock of this store cannot be moved');
     const old = await reserved(store, 'cow', 'old');
@@ -123,7 +123,7 @@ function describeReservations(start: StartStore): void {
     await store.create(winner, sampleService('cow', { uid: winner.uid }));
   });
 
-  test('giving back a reservation that was lost leaves the new one alone', async (t) => {
+  test('release: an expired reservation does not release the one that replaced it', async (t) => {
     const { store, advance } = await start(t);
     if (!advance) return t.skip('the clock of this store cannot be moved');
     const old = await reserved(store, 'cow', 'old');
@@ -136,7 +136,7 @@ function describeReservations(start: StartStore): void {
 }
 
 function describeWrites(start: StartStore): void {
-  test('what was written is what is read next', async (t) => {
+  test('get: returns the last write', async (t) => {
     const { store } = await start(t);
     const first = await created(store, sampleService('cow'));
     assert.deepEqual(await seen(store), { version: first.version, cpu: '0.2' });
@@ -146,7 +146,7 @@ function describeWrites(start: StartStore): void {
     assert.equal(await seen(store), undefined);
   });
 
-  test('what a service is in a federation is kept beside its definition, changes with it, and goes', async (t) => {
+  test('replace: the federation role of a service is stored, updated and removed', async (t) => {
     const { store } = await start(t);
     const worker = {
       role: 'worker',
@@ -165,7 +165,7 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow'))?.service.federation, undefined);
   });
 
-  test('a write returns the record as it will be read', async (t) => {
+  test('create: returns the record as get returns it', async (t) => {
     const { store } = await start(t);
     const service = sampleService('cow', { token: 't0ken' });
     const written = await created(store, service);
@@ -175,7 +175,7 @@ function describeWrites(start: StartStore): void {
     assert.deepEqual({ ...read, service: revealed(read.service) }, { ...written, service: revealed(written.service) });
   });
 
-  test('a record is frozen through and through, and the caller keeps what it gave', async (t) => {
+  test('records are deeply frozen, and the arguments of the caller are not', async (t) => {
     const { store } = await start(t);
     const given = sampleService('cow');
     const { service } = await created(store, given);
@@ -185,7 +185,7 @@ function describeWrites(start: StartStore): void {
     );
   });
 
-  test('every state has a version of its own, also after the name was used again', async (t) => {
+  test('versions are never repeated, also when a name is used again', async (t) => {
     const { store } = await start(t);
     const versions: Version[] = [];
     for (const uid of ['u1', 'u2', 'u3']) {
@@ -198,7 +198,7 @@ function describeWrites(start: StartStore): void {
     assert.equal(new Set(versions).size, versions.length);
   });
 
-  test('of all who replace one version, one succeeds', async (t) => {
+  test('replace: of concurrent replacements of one version, one succeeds', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow'));
     const attempts = await Promise.allSettled(
@@ -210,7 +210,7 @@ function describeWrites(start: StartStore): void {
     assert.deepEqual(await seen(store), { version: winner.version, cpu: winner.service.definition.cpu });
   });
 
-  test('of a replacement and a removal of one version, one succeeds', async (t) => {
+  test('replace: of a concurrent replacement and removal of one version, one succeeds', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow'));
     const [replaced, removed] = await Promise.allSettled([
@@ -221,7 +221,7 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow')) !== undefined, replaced.status === 'fulfilled');
   });
 
-  test('what is not there can be neither replaced nor removed', async (t) => {
+  test('replace, remove: a service that does not exist is rejected as absent', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow'));
     await store.remove('cow', version);
@@ -229,7 +229,7 @@ function describeWrites(start: StartStore): void {
     await assert.rejects(store.remove('cow', version), { code: 'absent' });
   });
 
-  test('a version of before the name was used again fits nothing', async (t) => {
+  test('replace, remove: a version from before the name was used again conflicts', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow', { uid: 'u1' }));
     await store.remove('cow', version);
@@ -239,7 +239,7 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow'))?.version, again.version);
   });
 
-  test('the uid and the namespace of a service never change', async (t) => {
+  test('replace: a change of the uid or the namespace is rejected', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow'));
     await assert.rejects(store.replace(sampleService('cow', { uid: 'another' }), version), { code: 'conflict' });
@@ -247,7 +247,7 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow'))?.version, version);
   });
 
-  test('a removed service frees its name', async (t) => {
+  test('remove: frees the name', async (t) => {
     const { store } = await start(t);
     const { version } = await created(store, sampleService('cow'));
     await store.remove('cow', version);
@@ -255,7 +255,7 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow'))?.service.namespace, 'elsewhere');
   });
 
-  test('who looks, or lists anew, meets what was written last', async (t) => {
+  test('getFresh and fresh lists return the last write', async (t) => {
     const { store } = await start(t);
     const record = await created(store, sampleService('a'));
     assert.deepEqual(await store.getFresh('a'), record);
@@ -266,7 +266,7 @@ function describeWrites(start: StartStore): void {
     assert.deepEqual(await names(), []);
   });
 
-  test('there is nothing under a name that was never used', async (t) => {
+  test('get: an unused name is undefined', async (t) => {
     const { store } = await start(t);
     assert.equal(await store.get('cow'), undefined);
     assert.equal(await store.get('__proto__'), undefined);
@@ -294,7 +294,7 @@ function describeValues(start: StartStore): void {
     }),
   };
   for (const [name, service] of Object.entries(cases)) {
-    test(`${name} come back as they were`, async (t) => {
+    test(`${name} are read back unchanged`, async (t) => {
       const { store } = await start(t);
       const { version } = await created(store, service);
       assert.deepEqual(revealed((await get(store, 'cow')).service), revealed(service));

@@ -15,9 +15,9 @@ import {
 
 const FOREVER = 'while :; do sleep 0.1; done';
 
-export function describeRunnerTakeUp(bench: RunnerBench): void {
+export function describeRunnerResume(bench: RunnerBench): void {
   bench.test(
-    'a script that runs is taken up where it is',
+    'resume: the next runner resumes a running script',
     async (place) => {
       const attempt = bench.attempt(place, `trap 'echo bye; exit 7' TERM; echo begun; ${FOREVER}`);
       await place.runner.start(attempt);
@@ -32,14 +32,14 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
       await next.stop(attempt.name, 'cancelled');
       const ended = await endOf(next, attempt.name);
       assert.deepEqual([ended.outcome, ended.exitCode], ['stopped', 7]);
-      // A shell may say of a child that it was terminated.
+      // Some shells print that a child was terminated.
       assert.match(await printed(next, attempt.name), /^begun\n(.*\n)?bye\n$/);
     },
     'survival',
   );
 
   bench.test(
-    'a script that runs on meanwhile is delivered by the next one, once',
+    'resume: the next runner uploads the output of a script that continued without a runner, once',
     async (place) => {
       const script = 'echo begun; sleep 0.5; echo more; echo x >"$TMP_OUTPUT_DIR/x"';
       const attempt = bench.attempt(place, script, { outputs: toBucket() });
@@ -59,7 +59,7 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
     { code: 5, outcome: 'failed', uploads: [] },
   ]) {
     bench.test(
-      `a script that ended meanwhile with exit code ${code} is found with it and all it printed`,
+      `resume: a script that ended without a runner with exit code ${code} is reported with its code and its whole log`,
       async (place) => {
         assert.ok(place.scriptEnded);
         const script = `echo begun; sleep 0.3; echo x >"$TMP_OUTPUT_DIR/x"; printf last; exit ${code}`;
@@ -87,7 +87,7 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
   }
 
   bench.test(
-    'one that was still preparing begins again',
+    'resume: an attempt that was still preparing starts again',
     async (place) => {
       await place.stores.put(BUCKET, 'in', Buffer.from('input'));
       const input = { kind: 'object', name: 'in', from: objectAt(BUCKET, 'in') } as const;
@@ -101,7 +101,7 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
     'survival',
   );
 
-  bench.test('the end of one that had ended is told again, and nothing is done', async (place) => {
+  bench.test('resume: an attempt that had ended is reported again, and nothing is repeated', async (place) => {
     const attempt = bench.attempt(place, 'echo ran; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
     const ended = await run(place.runner, attempt);
     await place.runner.close();
@@ -113,7 +113,7 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
   });
 
   bench.test(
-    'the time of a script goes on while nobody watches it',
+    'resume: the timeout includes the time without a runner',
     async (place) => {
       const attempt = bench.attempt(place, `echo begun; ${FOREVER}`, { timeout: 1_000 });
       await place.runner.start(attempt);
@@ -127,7 +127,7 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
   );
 
   bench.test(
-    'one that nobody takes up can be stopped',
+    'resume: an attempt that was not resumed can be stopped',
     async (place) => {
       const script = `trap 'exit 0' TERM; echo x >"$TMP_OUTPUT_DIR/x"; echo begun; ${FOREVER}`;
       const attempt = bench.attempt(place, script, { outputs: toBucket() });
