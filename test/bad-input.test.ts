@@ -83,7 +83,7 @@ describe('bad input: names in paths', () => {
       test(`${method} ${name.slice(0, 20)} is 400`, async () => {
         const answer = await manager.call(method, `/system/services/${name}`, { as: ADMIN });
         assert.equal(answer.status, 400);
-        assert.match(answer.text, /not a legal name/);
+        assert.match(answer.text, /service name in the path is invalid/);
       });
     }
   }
