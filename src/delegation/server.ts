@@ -92,6 +92,6 @@ export async function authenticateOwner(
   if (owner === CLUSTER_ADMIN) return { kind: 'admin' };
   const principal = await authenticate();
   if (principal.kind === 'user' && principal.uid === owner) return principal;
-  const why = `"${definition.name}" belongs to somebody else: offers for it need a token of its owner`;
+  const why = `"${definition.name}" belongs to another user: offers for it need a token of its owner`;
   throw new DelegationError('offer-not-allowed', why);
 }

@@ -134,11 +134,11 @@ test('remove: a committing job is neither cancelled nor removed, all others are'
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const good = await finished(jobs, service);
-  const message = 'its results are being written';
+  const message = 'writing the results';
   const writing = await submitJob(alice, service, Buffer.from('x'), 'job', jobs);
   await eventually(() => assert.ok(jobs.runner.attempts.has(writing.id)));
   await changeJob(writing, jobs.store, () => ({ state: 'committing', message }));
-  const refusal = { code: 'job-finished', message: /can be removed when it has ended: its results are being written/ };
+  const refusal = { code: 'job-finished', message: /can be removed when it has ended: writing the results/ };
   await assert.rejects(cancelJob(alice, 'demo', writing.id, jobs), refusal);
   await assert.rejects(removeJob(alice, 'demo', writing.id, jobs), refusal);
   await assert.rejects(removeJobs(alice, 'demo', true, jobs), refusal);

@@ -223,7 +223,7 @@ describe('delegate_when: saturated', () => {
     await eventually(async () => {
       const [job] = await origin.outside.jobs(people.alice, 'waits');
       assert.equal(job?.state, 'queued');
-      assert.match(job.message, /no member could take it: oscar-cluster-a\/waits: /);
+      assert.match(job.message, /no member could accept it: oscar-cluster-a\/waits: /);
       assert.match(job.message, /no node has more than 0 free|has no room/);
     });
     expectOk(await a.call('DELETE', `/system/jobs/hog/${there}`, { as: a.admin }));

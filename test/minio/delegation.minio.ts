@@ -74,7 +74,7 @@ test('commit: results that are reported while MinIO is down are written once whe
   const waiting = await eventually(async () => {
     const [job] = await origin.outside.jobs(people.alice, 'late');
     assert.ok(job?.state === 'committing', job && storyOf(job));
-    assert.match(job.message, /^its results could not be written yet, and it is tried again: the object store/);
+    assert.match(job.message, /^cannot write the results yet, retrying: the object store/);
     return job;
   });
   assert.equal(placeOf(waiting), worker.id);

@@ -81,8 +81,8 @@ export class Committer {
   async #say(problem: unknown, key: JobKey): Promise<void> {
     const { store, report } = this.#deps;
     const why =
-      problem instanceof OscarError ? problem.message : 'something failed here that the log of the manager has';
-    const message = `its results could not be written yet, and it is tried again: ${why}`;
+      problem instanceof OscarError ? problem.message : 'internal error, see the log of the manager';
+    const message = `cannot write the results yet, retrying: ${why}`;
     const say = (job: JobRecord) => (job.state === 'committing' && job.message !== message ? { message } : undefined);
     await changeJob(key, store, say).catch((second: unknown) => report(second, key));
   }
@@ -116,10 +116,10 @@ export class Committer {
     const result = await commit({ service, record, manifest, ...(input && { eventBucket: input.bucket }) });
     if (result.outcome === 'failed') return failed(result.reason, result.message);
     const notes = result.notes.length === 0 ? '' : `: ${result.notes.join('; ')}`;
-    return { state: 'succeeded', reason: 'Completed', message: `its results are written${notes}` } as const;
+    return { state: 'succeeded', reason: 'Completed', message: `results written${notes}` } as const;
   }
 }
 
-const GONE = 'its service is gone';
+const GONE = 'the service was deleted';
 
 const failed = (reason: string, message: string) => ({ state: 'failed', reason, message }) as const;

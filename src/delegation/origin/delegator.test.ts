@@ -95,7 +95,7 @@ test('delegate: without repeated offers, no member is asked a second time', asyn
   scene.fill();
   for (const target of scene.targets.values()) target.plays = [{ refuse: 'no-room' }];
   const key = await scene.submit();
-  await scene.until(key, ({ message }) => /no member could take it/.test(message));
+  await scene.until(key, ({ message }) => /no member could accept it/.test(message));
   const asked = scene.target('b').offers.length;
   scene.clock.pass(3_600_000);
   assert.equal((await scene.job(key)).state, 'queued');

@@ -51,7 +51,7 @@ test('lease: a member that is silent for longer than lease and grace loses the j
   const record = await scene.job(key);
   assert.deepEqual(
     [record.state, record.epoch, record.message],
-    ['queued', 1, `${idOf('b')} has not been heard of for 151 s`],
+    ['queued', 1, `no report from ${idOf('b')} for 151 s`],
   );
   assert.deepEqual(back, [[key.id, idOf('b')]]);
   watch.stop();
@@ -129,7 +129,7 @@ test('lease: a former member loses its job at once', async () => {
   const record = await scene.job(key);
   assert.deepEqual(
     [record.state, record.timeline.at(-1)?.reason, record.message],
-    ['queued', 'MemberGone', `${idOf('b')} is no member any more`],
+    ['queued', 'MemberGone', `${idOf('b')} is no longer a member`],
   );
   assert.deepEqual(back, [[key.id, idOf('b')]]);
   watch.stop();

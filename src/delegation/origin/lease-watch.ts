@@ -57,10 +57,10 @@ export class LeaseWatch {
     const now = clock.now();
     await Promise.all([
       ...gone.map((each) =>
-        this.#takeBack(each, { reason: 'MemberGone', message: `${each.member} is no member any more` }),
+        this.#takeBack(each, { reason: 'MemberGone', message: `${each.member} is no longer a member` }),
       ),
       ...expiredLeases(leased, now, lease).map(async (each) => {
-        const message = `${each.member} has not been heard of for ${Math.round((now - each.heardAt) / 1000)} s`;
+        const message = `no report from ${each.member} for ${Math.round((now - each.heardAt) / 1000)} s`;
         if (await this.#takeBack(each, { reason: 'LeaseExpired', message })) meters.leaseExpired();
       }),
     ]);

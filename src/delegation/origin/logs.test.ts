@@ -66,7 +66,7 @@ test('logs: a line says that the log at a former member is not available', async
     members: ledger.members.filter((each) => each.clusterId !== 'b'),
   }));
   scene.clock.pass(6_000);
-  assert.match(await read(scene, key), /^\[it ran at b, which is no member any more/);
+  assert.match(await read(scene, key), /^\[it ran at b, which is no longer a member/);
 });
 
 test('logs: the log of a local attempt is read here', async () => {

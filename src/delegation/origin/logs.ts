@@ -28,7 +28,7 @@ export async function* readJobLog(record: JobRecord, options: LogOptions, deps: 
     const { service, id } = current;
     const at = { job: { service, id }, epoch: attempt.epoch, service: member.service };
     yield* remoteLog(at, member, options, () => credentialsFor(member, federation, deps));
-  } else yield lineOf(`it ran at ${attempt.place}, which is no member any more: its log is not to be had`);
+  } else yield lineOf(`it ran at ${attempt.place}, which is no longer a member: its log is not available`);
 }
 
 async function* remoteLog(

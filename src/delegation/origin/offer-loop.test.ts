@@ -48,7 +48,7 @@ test('offer: a job that all members reject waits with their reasons, is offered 
   const key = await scene.submit();
   const waits = await scene.until(key, ({ message }) => message.startsWith('no member'));
   assert.equal(waits.state, 'queued');
-  assert.equal(waits.message, `no member could take it: ${idOf('b')}, ${idOf('c')}: no-room`);
+  assert.equal(waits.message, `no member could accept it: ${idOf('b')}, ${idOf('c')}: no-room`);
   await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
   scene.clock.pass(9_000);
   assert.deepEqual(offersTo(scene, 'b'), [1]);

@@ -106,7 +106,7 @@ export class OfferLoop {
     this.#refusals = new Map(refusals);
     this.#home = new LocalFallback(key, queuedLocally, deps);
     this.#last = lastChoice;
-    if (exclude !== undefined) this.#refusals.set(exclude, 'it gave the job back');
+    if (exclude !== undefined) this.#refusals.set(exclude, 'it released the job');
   }
 
   /** Is the job in the local queue, now that the loop has ended? */
@@ -143,7 +143,7 @@ export class OfferLoop {
     const federation = await this.#deps.federations.get(record.service);
     const current = federation?.service.uid === record.serviceUid ? federation : undefined;
     if (this.#refusedEpoch !== record.epoch && mayBeAtMember(record, current)) return this.#resume(record, current);
-    if (!current) return this.#stay(record, 'its service has no members any more');
+    if (!current) return this.#stay(record, 'its service has no members');
     const mode = placementModeFor(current.service, record);
     if (mode === 'local') return this.#stay(record, 'its service keeps its jobs here');
     return this.#next(record, current, mode);
@@ -172,7 +172,7 @@ export class OfferLoop {
     const { scoreboard, saturation, clock } = this.#deps;
     const pinnedTo = pinnedMember(federation, record);
     if (pinnedTo !== undefined && !federation.members.some(({ id }) => id === pinnedTo)) {
-      const why = `it entered at ${pinnedTo}, which is no member any more`;
+      const why = `it entered at ${pinnedTo}, which is no longer a member`;
       return (await this.#home.fail(record, 'MemberGone', why)) ? OVER : undefined;
     }
     const known = this.#home.isQueued && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
@@ -235,7 +235,7 @@ export class OfferLoop {
     decision: DecisionRecord,
     place: string,
   ): Promise<JobRecord | undefined> {
-    const message = `it is offered to ${member}`;
+    const message = `offered to ${member}`;
     const word = { at: this.#deps.clock.now(), reason: 'Offered', message, place };
     const taken = await this.#home.change(record, (job) => toOffering(job, member, decision, word));
     if (!taken) return undefined;
@@ -329,8 +329,8 @@ export class OfferLoop {
     const reasons = summarizeRefusals(answer.rankings);
     const message =
       pinnedTo === undefined
-        ? `no member could take it: ${reasons}`
-        : `it waits for ${pinnedTo}, where it entered: ${reasons}`;
+        ? `no member could accept it: ${reasons}`
+        : `waits for ${pinnedTo}, where it entered: ${reasons}`;
     if (!this.#asked && pinnedTo === undefined) this.#deps.saturation.note(record, message, this.#deps.clock.now());
     return this.#wait(record, federation, message, answer);
   }
@@ -441,12 +441,12 @@ export function localOnlyReason(
     const foreign = definition.input
       .map(({ storage_provider }) => storage_provider)
       .find((id) => !isClusterStore(parseProvider(id)));
-    return foreign === undefined ? undefined : localOnly(`its script gets its input from ${foreign}`);
+    return foreign === undefined ? undefined : localOnly(`its script reads its input from ${foreign}`);
   }
   return file === undefined || file.store === OWN_STORE ? undefined : localOnly(`its input is at ${file.store}`);
 }
 
-const localOnly = (because: string) => `it runs on this cluster alone: ${because}, and the keys for that stay here`;
+const localOnly = (because: string) => `it must run on this cluster: ${because}, and the keys for that stay here`;
 
 /** What an offer contains besides the record. */
 interface OfferParts {
@@ -507,7 +507,7 @@ async function bearerFor(
   } catch (problem) {
     if (problem instanceof OscarError) return problem.message;
     report(problem, { service: service.definition.name, id: '' });
-    return 'no token of the owner could be had';
+    return 'could not obtain an access token of the owner';
   }
 }
 
@@ -524,10 +524,10 @@ async function recordUnpermittedStart(
   { store, clock, scheduler }: Pick<OriginDeps, 'store' | 'clock' | 'scheduler'>,
 ): Promise<JobRecord | undefined> {
   const at = clock.now();
-  const taken = { state: 'delegated', at, reason: 'Taken', message: `${member} has it`, place } as const;
+  const taken = { state: 'delegated', at, reason: 'Taken', message: `accepted by ${member}`, place } as const;
   const ended = [
-    { state: 'committing', at, reason: 'Answered', message: `${member} has answered`, place },
-    { state: 'succeeded', at, reason: 'Completed', message: `${member} has done it; its results are there`, place },
+    { state: 'committing', at, reason: 'Answered', message: `answered by ${member}`, place },
+    { state: 'succeeded', at, reason: 'Completed', message: `done by ${member}, which keeps the results`, place },
   ] as const;
   const changed = await changeJob({ service, id }, store, (job) => {
     if (job.state !== 'offering' || job.epoch !== epoch || !job.placement) return undefined;

@@ -31,7 +31,7 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
   const word = {
     at: clock.now(),
     reason: 'Permitted',
-    message: `${asker.member} was let run it`,
+    message: `permit issued to ${asker.member}`,
     place: placeInRecord(asker.member),
   };
   const written = await changeForMember(

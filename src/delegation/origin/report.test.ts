@@ -211,7 +211,7 @@ test('report: a pinned job does not fail because its member was away or could no
   const job = await enteredJob(scene);
   await scene.passing(() => assert.equal(b.taken.size, 1));
   const refused = { state: 'released', reason: 'ImageFailed', message: 'the image cannot be pulled' } as const;
-  const unheard = { state: 'released', reason: 'OriginAway', message: 'its origin does not answer' } as const;
+  const unheard = { state: 'released', reason: 'OriginAway', message: 'the origin does not answer' } as const;
   for (const [index, report] of [refused, ...Array.from({ length: 9 }, () => unheard)].entries()) {
     await b.says(report);
     await scene.passing(() => assert.equal(b.taken.size, index + 2));

@@ -116,7 +116,7 @@ function changeBy(
     return advance(job, { ...word, state: 'failed' }, facts);
   }
   const manifest = { ...placement, manifest: report.manifest };
-  const word = { at, reason: 'Finished', message: 'its results are being written', place };
+  const word = { at, reason: 'Finished', message: 'writing the results', place };
   return advance(job, { ...word, state: 'committing' }, { ...facts, placement: manifest });
 }
 
@@ -158,7 +158,7 @@ export async function findRequestedJob(
   const record = await store.get(job);
   // Do not reveal whether another service has a job with this id.
   if (record?.serviceUid !== service.uid) {
-    throw new DelegationError('job-gone', `there is no job "${job.id}" of "${job.service}" any more`);
+    throw new DelegationError('job-gone', `job "${job.id}" of "${job.service}" does not exist any more`);
   }
   return record;
 }

@@ -50,7 +50,7 @@ test('endpoint: after a rejection the next member is asked', async () => {
   scene.target(URL).plays = [{ refuse: 'failed' }];
   scene.fill();
   const key = await scene.submit();
-  await scene.until(key, ({ message }) => message === `no member could take it: ${URL}: failed`);
+  await scene.until(key, ({ message }) => message === `no member could accept it: ${URL}: failed`);
 });
 
 test('poller: a Go manager is polled until the job has ended', async () => {

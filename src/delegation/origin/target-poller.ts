@@ -87,7 +87,7 @@ export class TargetPoller {
     const place = placeInRecord(id);
     const silent = at - (job.placement?.heardAt ?? at);
     if (!seen) {
-      const message = `${id} does not know it any more`;
+      const message = `${id} no longer lists the job`;
       const word = { state: 'failed', at, reason: 'Lost', message, place: self.clusterId } as const;
       return silent > LOST_AFTER_MS ? advance(job, word, { finishedAt: at }) : undefined;
     }
@@ -107,7 +107,7 @@ export class TargetPoller {
     if (phase === 'Failed') {
       return advance(
         job,
-        { state: 'failed', at, reason: 'ScriptFailed', message: `it failed at ${id}`, place },
+        { state: 'failed', at, reason: 'ScriptFailed', message: `failed at ${id}`, place },
         ending,
       );
     }
@@ -115,7 +115,7 @@ export class TargetPoller {
       state: 'committing',
       at,
       reason: 'Finished',
-      message: `${id} has written its results`,
+      message: `results written by ${id}`,
       place,
     } as const;
     const done = { ...written, state: 'succeeded', reason: 'Completed' } as const;

@@ -19,7 +19,7 @@ const free = (cores: number): Snapshot => ({
 const boardOf = (id: string) => `https://${id}.example`;
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';
 const waits = (scene: Scene, key: JobKey) =>
-  scene.until(key, ({ state, message }) => state === 'queued' && message.startsWith('no member could take it'));
+  scene.until(key, ({ state, message }) => state === 'queued' && message.startsWith('no member could accept it'));
 const attemptOf = (target: ScriptedTarget, { id }: JobKey) => {
   const attempt = [...target.taken.values()].find(({ job }) => job.id === id);
   assert.ok(attempt, `${target.member} does not have ${id}`);
@@ -162,7 +162,7 @@ test('waiting jobs: a pinned job is offered as soon as its member answers again'
   b.plays = ['silent'];
   b.status = () => Promise.reject(new Error('away'));
   const key = await scene.submit('{}', { openedBy: idOf('b') });
-  await scene.until(key, ({ message }) => message.startsWith('it waits for'));
+  await scene.until(key, ({ message }) => message.startsWith('waits for'));
   b.plays = ['take'];
   b.status = async () => free(4);
   scene.manager.current.board.onReachable(boardOf('b'));

@@ -64,7 +64,7 @@ function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): 
     if (state === 'queued') dispatcher.enqueue(record);
     return { attempt: id, repeated: true };
   }
-  throw new DelegationError('payload-differs', 'another event was offered under the same job and epoch before');
+  throw new DelegationError('payload-differs', 'another event was already offered for the same job and epoch');
 }
 
 /**
@@ -94,7 +94,7 @@ async function askPermit({ origin, attempt, as }: OriginContact, from: string): 
     return await origin.permit(attempt, as);
   } catch (error) {
     if (attemptOverReason(error) !== undefined) throw error;
-    const why = `cluster "${from}" offered a job and did not answer when it was asked for the keys of its files`;
+    const why = `cluster "${from}" offered a job but did not answer the request for its permit`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }
 }
@@ -146,7 +146,7 @@ async function keep(
     // Another manager of this cluster was faster, and runs the job.
     giveBack(key, worker, deps);
     if (record) return again(record, taken.payload, deps);
-    throw new DelegationError('fenced', 'this attempt was taken before, and removed');
+    throw new DelegationError('fenced', 'this attempt was accepted before and has been removed');
   }
   if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);
   else {

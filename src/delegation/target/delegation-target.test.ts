@@ -68,7 +68,7 @@ test('report: a job whose script never started is released with the reason', asy
     reason: 'StartFailed',
     message: 'it could not be started: no containers today',
   });
-  assert.match(record.message, /^it was given back: /);
+  assert.match(record.message, /^returned to the origin: /);
   await eventually(() => assert.equal(target.capacity.taken, 0));
 });
 

@@ -61,7 +61,7 @@ function workerOf({ worker: { service }, principal }: AuthenticatedOwner): Worke
   const { definition, owner, federation } = service;
   const who = principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid;
   if (owner === who && federation?.role === 'worker') return { ...service, federation };
-  throw new DelegationError('offer-not-allowed', `the worker "${definition.name}" belongs to somebody else`);
+  throw new DelegationError('offer-not-allowed', `the worker "${definition.name}" belongs to another user`);
 }
 
 /** The log of an attempt, for its origin. Throws `job-gone` before the first chunk is read. */

@@ -39,7 +39,7 @@ export async function enterJob(
     await origin.open({ job, event, invoker: principal.kind === 'user' ? principal.uid : '' }, as);
   } catch (error) {
     if (attemptOverReason(error) !== undefined) throw error;
-    const why = `jobs of "${definition.name}" are opened at cluster "${clusterId}", which does not answer: try again`;
+    const why = `jobs of "${definition.name}" are created at cluster "${clusterId}", which does not answer: try again`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }
   return { key: job, location: `${trimEnd(endpoint, isSlash)}/system/jobs/${service}/${job.id}` };

@@ -44,12 +44,12 @@ export async function contactAs(
 }
 
 const noWorker = (name: string) =>
-  new DelegationError('fenced', `the service "${name}" is no worker of that federation any more`);
+  new DelegationError('fenced', `the service "${name}" is no longer a worker of that federation`);
 
 /** The errors by which an origin says that it no longer wants an attempt. All other errors are worth a retry. */
 const OVER: Readonly<Record<string, string>> = {
   fenced: 'another attempt of the job took its place, or it has ended',
-  'job-gone': 'its origin does not know the job any more',
+  'job-gone': 'the origin does not know the job any more',
   'federation-gone': 'its federation has ended',
 };
 

@@ -104,7 +104,7 @@ test('prepare: results of a cancelled job do not wait', async (t) => {
   const attempt = await attemptOf(target, EVENT);
   target.ahead = 31_000;
   target.origin.silent = true;
-  const given = assert.rejects(attempt.stores(), { message: 'its origin does not answer' });
+  const given = assert.rejects(attempt.stores(), { message: 'the origin does not answer' });
   await target.dispatcher.cancel(target.key(attempt.name), 'cancelled');
   await given;
 });

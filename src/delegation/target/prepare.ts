@@ -31,7 +31,7 @@ export async function prepareDelegated(
   deps: TargetDeps,
 ): Promise<PreparedAttempt> {
   const { taken } = record;
-  if (!taken?.files) throw new NotRun('called-off', 'it is not known where its files are');
+  if (!taken?.files) throw new NotRun('called-off', 'the location of its files is unknown');
   if (record.startedAt === undefined) await askLeave(name, record, deps);
   const { input, staging } = taken.files;
   const at = { store: ORIGIN_STORE, bucket: staging.bucket };
@@ -67,7 +67,7 @@ async function askLeave(name: string, record: JobRecord, deps: TargetDeps): Prom
     const over = attemptOverReason(cause);
     if (over !== undefined) throw new NotRun('called-off', over, { cause });
     const patience = deps.permits.leaseFor(record);
-    throw new NotRun('origin-away', 'its origin does not answer', { cause, patience });
+    throw new NotRun('origin-away', 'the origin does not answer', { cause, patience });
   }
 }
 
@@ -77,7 +77,7 @@ async function storesOf(
   deps: TargetDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
   const { store } = await patiently(record, deps);
-  if (federation?.role !== 'worker') throw new Error('its service is no worker any more');
+  if (federation?.role !== 'worker') throw new Error('the service is no longer a worker');
   return new Map([[ORIGIN_STORE, originStoreAccess(store, federation.origin, deps.stores)]]);
 }
 
@@ -96,7 +96,7 @@ async function patiently(record: JobRecord, deps: TargetDeps): Promise<Permit> {
       if (over !== undefined) throw new Error(over, { cause: error });
       const job = await store.get(record).catch(() => record);
       if (now() >= until || !job || job.cancelRequested) {
-        throw new Error('its origin does not answer', { cause: error });
+        throw new Error('the origin does not answer', { cause: error });
       }
       // A failure would be recorded as the end of the job. The runner stops too, and the next manager asks again.
       if (closing.aborted) return new Promise(() => {});

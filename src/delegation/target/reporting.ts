@@ -72,14 +72,14 @@ export async function reportResult(
 ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
   const { now, wait, random, permits } = deps;
   const end = record.handIn;
-  if (!end) return { state: 'failed', reason: 'Lost', message: 'it is not known how it ended' };
+  if (!end) return { state: 'failed', reason: 'Lost', message: 'its outcome is unknown' };
   const until = AbortSignal.any([stopping, deps.closing]);
   for (let tries = 1; !until.aborted; tries++) {
     const said = await say(record, reportOf(record, end), deps);
     if (said.kind === 'heard') return { state: end.outcome, reason: end.reason, message: lastWord(end) };
     if (said.kind === 'over') return { state: 'cancelled', reason: 'Superseded', message: said.why };
     if (now() - end.finishedAt >= RESULT_KEPT) {
-      return { state: 'cancelled', reason: 'OriginSilent', message: 'its origin did not answer for a day' };
+      return { state: 'cancelled', reason: 'OriginSilent', message: 'the origin did not answer for a day' };
     }
     if (tries === 1) deps.report(said.problem, { service: record.service, id: record.id });
     // The origin must get the report before the lease ends, or it offers the job to another member.
@@ -109,7 +109,7 @@ function reportOf({ startedAt, exitCode }: JobRecord, end: PendingResult): Repor
 
 const isGivenBack = ({ outcome, reason }: PendingResult) => outcome === 'cancelled' && reason !== 'Cancelled';
 
-const lastWord = (end: PendingResult) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
+const lastWord = (end: PendingResult) => (isGivenBack(end) ? `returned to the origin: ${end.message}` : end.message);
 
 /**
  * Reports that a waiting job was cancelled at the target. After a few failures it gives up: then the lease expires,

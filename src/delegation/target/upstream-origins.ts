@@ -55,10 +55,10 @@ async function askConfig(
       deadline: CONFIG_DEADLINE,
       repeatable: true,
     });
-    return status === 200 ? json : refuse(clusterId, `answered ${status} when it was asked for the keys of its caller`);
+    return status === 200 ? json : refuse(clusterId, `answered ${status} to the request for the keys of the caller`);
   } catch (cause) {
     if (!(cause instanceof PeerError)) throw cause;
-    const why = `cluster "${clusterId}" delegated a job and did not answer when it was asked for the keys of its files`;
+    const why = `cluster "${clusterId}" delegated a job but did not answer the request for the keys of its files`;
     throw new DelegationError('origin-silent', why, { cause });
   }
 }

@@ -32,7 +32,7 @@ export async function runAttempt(
     prepared = await untilAvailable(() => prepare(name, record, jobs), record, jobs, stopping, wanted);
     const ended = prepared
       ? await run(record, prepared, wanted, jobs, stopping)
-      : failedOutcome('ServiceRemoved', 'its service is gone', jobs.now());
+      : failedOutcome('ServiceRemoved', 'the service was deleted', jobs.now());
     return ended && (await writeOutcome(record, name, ended, wanted, jobs, stopping));
   } catch (error) {
     if (stopping.aborted) return undefined;
@@ -128,7 +128,7 @@ async function writeProgress(
     if (seen.phase === 'preparing') return job.message === seen.message ? undefined : { message: seen.message };
     const { startedAt } = seen;
     if (job.startedAt === startedAt && seen.phase === 'running') return undefined;
-    const message = seen.phase === 'running' ? 'the script runs' : 'its results are being written';
+    const message = seen.phase === 'running' ? 'the script runs' : 'writing the results';
     return { message, startedAt, attempts: withAttempt(job.attempts, attempt, { startedAt }) };
   });
 }

@@ -86,7 +86,7 @@ function summarizeReason(job: RemoteJob): string {
   if (place === undefined) return FINAL_STATES.has(job.state) ? `never started: ${job.message}` : job.message;
   if (!last) return place === origin ? 'there was room' : '';
   if (place === origin) {
-    return last.chosen === undefined ? 'no member could take it' : `"${last.policy}" chose it`;
+    return last.chosen === undefined ? 'no member could accept it' : `"${last.policy}" chose it`;
   }
   const before = job.decisions.length - 1;
   const refusals = before === 0 ? '' : `, after ${before} ${before === 1 ? 'refusal' : 'refusals'}`;

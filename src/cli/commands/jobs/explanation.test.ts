@@ -55,14 +55,14 @@ const cases: readonly Case[] = [
     ],
   },
   {
-    name: 'explain: a job that no member could take ran on its origin',
+    name: 'explain: a job that no member could accept ran on its origin',
     rules: MESH,
     job: { decisions: [decision(undefined, [{ member: 'a/cow-a', refusal: FULL }], 'random')] },
     says: [
       'cow-1 succeeded on home.',
       'It was triggered by cow/in/a.png.',
       'home had no room for it, so it was offered to members.',
-      `No member could take it, so it waited on home. Refused: a/cow-a: ${FULL}.`,
+      `No member could accept it, so it waited on home. Refused: a/cow-a: ${FULL}.`,
       'home had room before any member had.',
     ],
   },

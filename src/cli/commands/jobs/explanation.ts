@@ -88,7 +88,7 @@ function describeDecision({ policy, chosen, candidates }: RemoteDecision, index:
   const word = index === 0 ? (job.decisions.length > 1 ? 'First the' : 'The') : 'Then the';
   const left = refused.length > 0 ? ` Refused: ${refused.map(formatRefusal).join('; ')}.` : '';
   if (chosen === undefined)
-    return `${index === 0 ? 'No' : 'Then no'} member could take it, so it waited on ${originCluster(job)}.${left}`;
+    return `${index === 0 ? 'No' : 'Then no'} member could accept it, so it waited on ${originCluster(job)}.${left}`;
   const others = able.filter(({ member }) => member !== chosen).map((each) => formatCandidate(each, policy));
   const first = able.find(({ member }) => member === chosen) ?? { member: chosen };
   const before = others.length > 0 ? `, before ${others.join(' and ')}` : '';
