@@ -30,18 +30,21 @@ import { processesOf } from './support/stray-processes.ts';
 
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;
 const JOBS = Number(process.env['OSCAR_TEST_JOBS'] ?? (LONG ? 1_000 : 100));
-/** So many at least; jobs come as they go on. */
+/** At least so many faults; jobs are created at the same pace. */
 const DISTURBANCES = Math.round(JOBS / 5);
-/** How many things are disturbed at a time, at most. */
+/** At most so many faults at the same time. */
 const LANES = 2;
 const CLIENTS = 10;
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2 ** 31));
-/** Of long runs, and of some others, all heals by itself; otherwise a kill -9 of all spares the wait for back-offs. */
+/**
+ * Long runs, and half of the others, wait until everything recovers by itself. The rest kill and restart all managers,
+ * which is faster because no back-off has to pass.
+ */
 const HEALS_ALONE = LONG || SEED % 2 === 0;
 const HEALING = 120_000 + JOBS * 500;
 const PATIENCE = 30_000;
 
-test(`${JOBS} jobs of eight federations while everything is disturbed (seed ${SEED})`, {
+test(`delegation: ${JOBS} jobs of eight federations under faults (seed ${SEED})`, {
   timeout: 240_000 + JOBS * 2_000 + 2 * HEALING,
 }, async (t) => {
   t.diagnostic(`repeat with OSCAR_TEST_SEED=${SEED}`);
@@ -59,7 +62,7 @@ test(`${JOBS} jobs of eight federations while everything is disturbed (seed ${SE
   const problems: string[] = [];
   const note = (problem: unknown) => void problems.push(String(problem));
   await tried(() => bringTokens(scene).then(() => checkEnded(scene)), HEALING, 500).catch(note);
-  t.diagnostic(`all was well after ${Date.now() - began} ms`);
+  t.diagnostic(`all jobs had ended after ${Date.now() - began} ms`);
   await tried(() => checkFree(scene), PATIENCE, 200).catch(note);
   const outputs = scene.clusters.map((each) => each.output());
   for (const index of scene.clusters.keys()) await sweepStaging(index, scene, uploads).catch(note);
@@ -68,7 +71,8 @@ test(`${JOBS} jobs of eight federations while everything is disturbed (seed ${SE
   const violations = violationsOf(history);
   problems.push(...violations.slice(0, 20).map(({ job, rule }) => `${job}: ${rule}`));
   const stories = [...new Set(violations.map(({ job }) => job))].slice(0, 3).map((job) => storyOf(job, history));
-  if (problems.length > 0) assert.fail([...problems, ...stories, `all of it: ${keep(history, outputs)}`].join('\n'));
+  if (problems.length > 0)
+    assert.fail([...problems, ...stories, `the whole history: ${keep(history, outputs)}`].join('\n'));
   t.diagnostic(summaryOf(history));
   for (const cluster of scene.clusters) assert.equal(await cluster.stop(), 0, cluster.output());
 });
@@ -83,7 +87,7 @@ async function underFaults(scene: Scene, clients: readonly Client[]) {
   }
 }
 
-/** Whoever wants jobs of one service done: by files and by calls, at the coordinator and at its workers. */
+/** Creates jobs of one service by files and by calls, at the coordinator and at its workers. */
 class Client {
   readonly #plan: Plan;
   readonly #scene: Scene;
@@ -107,7 +111,7 @@ class Client {
     return new Client(plan, scene, uploads, await Promise.all(tokens));
   }
 
-  /** True when a manager said that it has it. */
+  /** Creates one job. `acknowledged` is set if a manager has confirmed it. */
   async ask(way: number, kind: string, key: string, told: Asked[]): Promise<Asked> {
     const { name, coordinator } = this.#plan;
     const one: Asked = { service: name, kind, acknowledged: false, ...(way === 0 && { key }) };
@@ -122,13 +126,13 @@ class Client {
       const path = `/job/${index === coordinator ? name : workerOf(this.#plan, index)}`;
       const as = this.#tokens[index] ?? '';
       const { status, headers, text } = await at(this.#scene, index).outside.call('POST', path, { as, body: { kind } });
-      // Too much to do; or the coordinator does not answer.
+      // 503: the manager is overloaded, or the coordinator does not answer.
       assert.ok(status === 201 || status === 503, `${path}: ${status} ${text}`);
       if (status !== 201) return one;
       one.id = headers.get('x-oscar-job-id') ?? '';
       one.acknowledged = true;
     } catch (error) {
-      // An answer that is a refusal is none that a disturbance explains.
+      // A fault explains a failed request, but no other status.
       if (error instanceof assert.AssertionError) throw error;
     }
     return one;
@@ -141,7 +145,7 @@ class Client {
   }
 }
 
-/** Everybody asks until all are acknowledged, as fast as things are disturbed. */
+/** Creates jobs until all are acknowledged, at the pace of the faults. */
 async function ask(clients: readonly Client[], disturbed: () => number): Promise<Asked[]> {
   const random = seededRandom(SEED);
   const kinds = Object.keys(KINDS);
@@ -150,7 +154,7 @@ async function ask(clients: readonly Client[], disturbed: () => number): Promise
   let next = 0;
   const run = async () => {
     for (let n = next++; n < JOBS; n = next++) {
-      // What takes longer than a lease is what may lose it.
+      // Only jobs that run longer than a lease can lose it.
       const kind = random() < 0.2 ? 'long' : (kinds[Math.floor(random() * kinds.length)] ?? '');
       const way = Math.floor(random() * 5);
       const client = clients[n % clients.length];
@@ -172,8 +176,8 @@ async function ask(clients: readonly Client[], disturbed: () => number): Promise
 }
 
 /**
- * A manager that dies between the issuer and its disk, or whom the issuer answers too late, has lost the refresh token that
- * was just made. The federation says so, and its owner brings another.
+ * A manager that is killed after the issuer has rotated the refresh token, but before the new one is on disk, has lost it;
+ * so has a manager that gets the answer too late. The federation reports this, and its owner sends a new token.
  */
 async function bringTokens(scene: Scene): Promise<void> {
   for (const plan of PLANS) {
@@ -186,7 +190,7 @@ async function bringTokens(scene: Scene): Promise<void> {
   }
 }
 
-/** Nothing of any job is to come. */
+/** Checks that all jobs have ended. */
 async function checkEnded(scene: Scene): Promise<void> {
   for (const plan of PLANS) {
     const { own, taken } = await jobsOf(plan, scene);
@@ -196,7 +200,7 @@ async function checkEnded(scene: Scene): Promise<void> {
   }
 }
 
-/** What is there in the end, once all who follow were told of what there is. */
+/** Collects the final state, after the events of all results have arrived at the services that follow. */
 async function historyOf(
   scene: Scene,
   uploads: Uploads,
@@ -222,7 +226,7 @@ async function historyOf(
   };
 }
 
-/** Events are on their way for a moment. If there are fewer of them in the end, that is in the history. */
+/** Waits for the events of the results. If some never arrive, the history shows it. */
 async function resultsOf(plan: Plan, scene: Scene, uploads: Uploads) {
   const told = async () => {
     const { length } = await uploads.keys(plan);
@@ -232,7 +236,7 @@ async function resultsOf(plan: Plan, scene: Scene, uploads: Uploads) {
   return { ...(await jobsOf(plan, scene)), objects: await uploads.results(plan) };
 }
 
-/** All that was reserved is free again, and nothing runs. */
+/** Checks that all capacity is free again and that no script runs. */
 async function checkFree({ clusters }: Scene): Promise<void> {
   for (const cluster of clusters) {
     const { json } = await cluster.ask('GET', '/system/status', { as: ADMIN });
@@ -242,7 +246,7 @@ async function checkFree({ clusters }: Scene): Promise<void> {
   }
 }
 
-/** What an attempt that was given up has written after its job had ended stays until the next sweep: that of a new start. */
+/** A fenced attempt may write after its job has ended. Such files stay until the next sweep, which a restart runs. */
 async function sweepStaging(index: number, scene: Scene, uploads: Uploads): Promise<void> {
   if ((await uploads.staged(index)).length === 0) return;
   await at(scene, index).restart();
@@ -260,5 +264,5 @@ function summaryOf({ jobs, runs, origins }: History): string {
   const away = jobs.filter(({ service, attempts }) => attempts.some(({ place }) => place !== origins[service])).length;
   const again = jobs.filter(({ attempts }) => attempts.length > 1).length;
   const expired = jobs.filter(({ timeline }) => timeline.some(({ reason }) => reason === 'LeaseExpired')).length;
-  return `${jobs.length} jobs, ${runs.length} runs, ${away} elsewhere, ${again} again, ${expired} whose lease ended`;
+  return `${jobs.length} jobs, ${runs.length} runs, ${away} delegated, ${again} with several attempts, ${expired} with an expired lease`;
 }

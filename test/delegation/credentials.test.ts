@@ -38,7 +38,7 @@ async function upload(name: string, n: number, as = them.people.alice): Promise<
   return job;
 }
 
-/** What is the matter with its refresh token, as its owner sees it. */
+/** The condition of the federation that its owner sees, for example an expired refresh token. */
 async function conditionOf(name: string): Promise<{ readonly type: string; readonly reason: string } | undefined> {
   const path = `/system/federation/${name}?include=status`;
   const { json } = expectStatus(await them.origin.call('GET', path, { as: them.people.alice }), 200);
@@ -48,8 +48,8 @@ async function conditionOf(name: string): Promise<{ readonly type: string; reado
 const refusalIn = ({ decisions }: SeenJob) =>
   decisions.at(-1)?.candidates.find(({ refusal }) => refusal)?.refusal ?? '';
 
-describe('without a good token of the owner jobs stay here, with the reason', () => {
-  test('one that was revoked; and a new one heals it', async () => {
+describe('owner token: without a valid one, jobs stay at the origin', () => {
+  test('owner token: jobs stay at the origin after it is revoked, and are delegated again with a new one', async () => {
     const { origin, a, people } = them;
     const name = 'revoked';
     await delegating(them, name, [member(a, name)], { script: copying() });
@@ -61,7 +61,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     const stayed = await upload(name, 2);
     assert.equal(placeOf(stayed), origin.id, storyOf(stayed));
     assert.match(refusalIn(stayed), /token/);
-    assert.equal(offersTo(a, name).length, offers, 'nobody was asked');
+    assert.equal(offersTo(a, name).length, offers, 'no member was asked');
     const condition = await conditionOf(name);
     assert.equal(condition?.type, 'CredentialsExpired');
     assert.match(condition.reason, /^revoked by its owner: send a new refresh token$/);
@@ -75,10 +75,10 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
   });
 
   for (const [what, token] of [
-    ['no token at all, but something like one', 'dummy-token'],
-    ['a JWT of nobody', 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEiLCJhenAiOjV9.'],
+    ['a text that is not a token', 'dummy-token'],
+    ['a JWT of an unknown issuer', 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEiLCJhenAiOjV9.'],
   ] as const) {
-    test(`${what} (F9)`, async () => {
+    test(`owner token: with ${what}, jobs stay at the origin (F9)`, async () => {
       const { origin, a, people } = them;
       const name = token === 'dummy-token' ? 'dummy' : 'forged';
       const body = delegatingBody(name, [member(a, name)], token, { script: copying() });
@@ -96,7 +96,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     });
   }
 
-  test('one of somebody else is not used, not even for its first job', async () => {
+  test('owner token: a token of another user is not used, not even for the first job', async () => {
     const { origin, a, people } = them;
     const { refreshToken } = await people.issuer.tokensFor(BOB);
     const body = delegatingBody('strange', [member(a, 'strange')], refreshToken, { script: copying() });
@@ -107,7 +107,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     assert.deepEqual(offersTo(a, 'strange'), []);
   });
 
-  test('while the issuer is away; afterwards they go again', async () => {
+  test('owner token: jobs stay at the origin while the issuer is down, and are delegated again afterwards', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'issuerless', [member(a, 'issuerless')], { script: copying() });
     await origin.outside.s3(people.alice);
@@ -119,7 +119,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     } finally {
       await people.issuer.start();
     }
-    // The issuer is not asked again at once.
+    // The manager does not retry at the issuer at once.
     let n = 1;
     const goes = async () => {
       const job = await upload('issuerless', ++n);
@@ -129,7 +129,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
   });
 });
 
-test('a service of the administrator is delegated with the member key alone', async () => {
+test('owner token: a job of a service of the administrator is delegated with the member key alone', async () => {
   const { origin, a } = them;
   const clusters = { [a.id]: { endpoint: a.wire.url, auth_user: 'oscar', auth_password: a.password } };
   const body = { ...delegatingBody('ruled', [member(a, 'ruled')], 'not used', { script: copying() }), clusters };
@@ -142,7 +142,7 @@ test('a service of the administrator is delegated with the member key alone', as
   assert.ok(!JSON.stringify(a.wire.seen).includes(origin.password));
 });
 
-describe('nobody but its coordinator gives jobs to a worker', () => {
+describe('offer: a worker accepts jobs from its coordinator only', () => {
   let order: Order;
   let id: string;
   let bearer: string;
@@ -158,7 +158,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
     bearer = offersTo(a, 'kept-a')[0]?.headers.authorization ?? '';
   });
 
-  /** Another offer to the worker, as somebody would send it who knows the protocol. */
+  /** Another offer to the worker, as an attacker who knows the protocol would send it. */
   const offer = (from: string): Signing => ({
     method: 'POST',
     path: '/job/kept-a',
@@ -175,7 +175,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
       ...(signing.body !== undefined && { body: signing.body }),
     });
 
-  test('without its key an offer is refused, whoever sends it', async () => {
+  test('offer: rejected without the member key, for every sender', async () => {
     const { origin, a, people } = them;
     const words = offer(origin.id);
     const forged = sign({ ...order, key: 'f'.repeat(64) }, words);
@@ -187,7 +187,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
     assert.equal(jobs.filter(({ state }) => state === 'queued' || state === 'offering').length, 0);
   });
 
-  test('with its key and not as its owner it is refused too', async () => {
+  test('offer: rejected with the member key but without a token of the owner', async () => {
     const { origin, a, people } = them;
     const words = offer(origin.id);
     for (const as of [undefined, people.bob, a.admin]) {
@@ -196,7 +196,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
     }
   });
 
-  test('with the key of another federation it is refused, even if both are at one cluster', async () => {
+  test('offer: rejected with the key of another federation, even one with a member at the same cluster', async () => {
     const { origin, a, people } = them;
     const body = federated('bobs', [member(a, 'bobs-a')], {}, { federation: { topology: 'star' } });
     await create(origin, people.bob, body);
@@ -215,7 +215,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
     }
   });
 
-  test('a permit is for the member that has the attempt, and is asked for once under one signature', async () => {
+  test('permit: only the member with the attempt gets one, and each signature is valid once', async () => {
     const { origin, b } = them;
     const permit = { method: 'GET', path: '/system/config', query: `job=kept/${id}&epoch=1` };
     const headers = sign(order, permit);
@@ -233,7 +233,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
     expectStatus(await ask(origin, report, {}), 401);
   });
 
-  test('its keys read the input and write to staging alone, and end with the job (F34)', async () => {
+  test('permit: its keys only read the input and write to staging, and are revoked when the job ends (F34)', async () => {
     const { origin, people } = them;
     const permit = { method: 'GET', path: '/system/config', query: `job=kept/${id}&epoch=1` };
     const given = (await ask(origin, permit, sign(order, permit))).json() as {
@@ -271,7 +271,7 @@ describe('nobody but its coordinator gives jobs to a worker', () => {
   });
 });
 
-test('the login of who invokes goes to no member, nor that of the owner: only one that was minted (F32)', async () => {
+test('owner token: members get a minted token, and never the login of the invoker or the owner (F32)', async () => {
   const { origin, a, people, all } = them;
   await delegating(them, 'open', [member(a, 'open')], { script: copying(), visibility: 'public' });
   const since = all.map(({ wire }) => wire.seen.length);

@@ -26,8 +26,8 @@ async function enter(at: TestCluster, as: string, worker: string, body: unknown)
 
 const pair = (name: string) => [member(them.a, `${name}-a`), member(them.b, `${name}-b`)];
 
-describe('a job that enters at a worker', () => {
-  test('has its record at the coordinator, and runs at that worker in a star, whatever the policy says', async () => {
+describe('enter: a job that is sent to a worker', () => {
+  test('enter: the job has its record at the coordinator, and in a star runs at that worker, whatever the policy', async () => {
     const { origin, a, b, people } = them;
     await delegating(them, 'star', pair('star'), { script: copying(), federation: { self: { priority: 0 } } });
     for (const [at, as] of [
@@ -43,7 +43,7 @@ describe('a job that enters at a worker', () => {
     }
   });
 
-  test('in a mesh that worker is asked first, then the others', async () => {
+  test('enter: in a mesh the origin asks that worker first, then the others', async () => {
     const { origin, a, b, people } = them;
     await delegating(them, 'mesh', pair('mesh'), {
       script: copying(),
@@ -64,7 +64,7 @@ describe('a job that enters at a worker', () => {
     }
   });
 
-  test('waits for that worker in a star, though others have room', async () => {
+  test('enter: in a star the job waits for that worker, even if others have room', async () => {
     const { origin, b, people } = them;
     const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
     const hogs = await b.outside.create(b.admin, hog);
@@ -81,7 +81,7 @@ describe('a job that enters at a worker', () => {
     assert.equal(placeOf(job), b.id);
   });
 
-  test('is 503 while the coordinator is away, and nothing is kept; then it goes', async () => {
+  test('enter: 503 and no job while the coordinator is unreachable; a later try succeeds', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'orphan', pair('orphan'), { script: copying() });
     await origin.wire.cut();
@@ -100,7 +100,7 @@ describe('a job that enters at a worker', () => {
     assert.equal((await origin.outside.jobs(people.alice, 'orphan')).length, 1);
   });
 
-  test('is refused to strangers as at any service, and the coordinator hears nothing of it', async () => {
+  test('enter: a caller without access is rejected by the worker, and the coordinator gets no request', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'closed', pair('closed'), { script: 'true' });
     const other = await origin.outside.create(people.bob, service('bobs', 'true'));
@@ -117,7 +117,7 @@ describe('a job that enters at a worker', () => {
     assert.deepEqual(await origin.outside.jobs(people.alice, 'closed'), []);
   });
 
-  test('with the event of a store reads only what is an input of the service; otherwise the event is data', async () => {
+  test('enter: a job reads the file of its event only if it is an input of the service; otherwise the event is the input', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'reader', pair('reader'), { script: copying('.copy') });
     await origin.outside.create(
@@ -148,7 +148,7 @@ describe('a job that enters at a worker', () => {
     }
   });
 
-  test('of a service with a token of its own, a star’s worker works on it without any login (F35)', async () => {
+  test('enter: with the token of the service, a worker of a star processes a file without a login (F35)', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'tokened', [member(a, 'tokened-a')], { script: copying() });
     const token = `Bearer ${(await read(a, people.alice, 'tokened-a')).token}`;

@@ -39,7 +39,7 @@ after(async () => {
   await collector[Symbol.asyncDispose]();
 });
 
-/** A federation of a, and b after it, whose job runs at a and waits there. Resolves to its id and that of its process. */
+/** Creates a federation of a and b, and a job whose script waits at a. Resolves to the job's id and the script's pid. */
 async function running(name: string): Promise<{ id: string; pid: number }> {
   const { origin, a, b, people } = them;
   const script = `${copying()}; echo begun; ${meeting.say(`${name}-$OSCAR_SERVICE_NAME`, '$$')}; ${meeting.wait(`${name}-go`)}; echo over`;
@@ -60,14 +60,14 @@ const outputs = async (name: string) =>
 
 const ended = (pid: number) => eventually(() => assert.ok(!isThere(pid), 'the script still runs'));
 
-/** What `/system/logs` says of a job, as old clients read it. */
+/** A job in `/system/logs`, which old clients read. */
 async function listed(at: TestCluster, as: string, name: string, id: string) {
   const { json } = expectStatus(await at.call('GET', `/system/logs/${name}`, { as }), 200);
   return (json() as { jobs: Record<string, { status: string; creation_time?: string }> }).jobs[id];
 }
 
-describe('a job that runs elsewhere is seen here like any other (F37)', () => {
-  test('its state, place, times, exit code, decisions and log, while it runs and afterwards', async () => {
+describe('views: the origin shows a delegated job like any other (F37)', () => {
+  test('views: state, place, times, exit code, decisions and log, while the job runs and afterwards', async () => {
     const { origin, a, b, people } = them;
     const { id } = await running('seen');
     assert.equal((await listed(origin, people.alice, 'seen', id))?.status, 'Running');
@@ -112,7 +112,7 @@ describe('a job that runs elsewhere is seen here like any other (F37)', () => {
     assert.deepEqual(await outputs('seen'), ['out/x']);
   });
 
-  test('at the member only its administrator and owner see the attempt, and nobody passes it off as another job', async () => {
+  test('views: at the member, other users cannot see or delete the attempt', async () => {
     const { origin, a, people } = them;
     const { id } = await running('apart');
     const { attempts } = await origin.outside.job(people.alice, 'apart', id);
@@ -124,7 +124,7 @@ describe('a job that runs elsewhere is seen here like any other (F37)', () => {
     await endedWell(origin, people.alice, 'apart', id);
   });
 
-  test('/metrics tells of offers, decisions and commits', async () => {
+  test('metrics: offers, decisions and commits are counted', async () => {
     const { origin, people, a } = them;
     await delegating(them, 'metered', [member(a, 'metered')], { script: copying() });
     await origin.outside.put(people.alice, 'metered/in/x', 'x');
@@ -136,14 +136,14 @@ describe('a job that runs elsewhere is seen here like any other (F37)', () => {
       /^oscar_leases_expired_total 0/m,
       /^oscar_fenced_total \d/m,
     ];
-    // What is counted is counted once it is done, and whoever looks may be faster.
+    // The manager counts a step after it, so the first read may be too early.
     await eventually(async () => {
       const { text } = expectStatus(await origin.call('GET', '/metrics', { as: origin.admin }), 200);
       for (const each of series) assert.match(text, each);
     });
   });
 
-  test('one trace has the steps of both clusters', async () => {
+  test('traces: one trace has the steps of both clusters', async () => {
     const { origin, people, a } = them;
     await delegating(them, 'traced', [member(a, 'traced-a')], { script: copying() });
     await origin.outside.put(people.alice, 'traced/in/x', 'x');
@@ -182,8 +182,8 @@ function spansIn(body: string) {
   });
 }
 
-describe('a job that runs elsewhere is ended from here', () => {
-  test('cancel ends its script, and leaves no result', async () => {
+describe('cancel, delete: at the origin, of a job that runs at a member', () => {
+  test('cancel: the script at the member ends, and no result is written', async () => {
     const { origin, people } = them;
     const { id, pid } = await running('cancelled');
     expectStatus(await origin.call('DELETE', `/system/jobs/cancelled/${id}`, { as: people.bob }), 404);
@@ -196,7 +196,7 @@ describe('a job that runs elsewhere is ended from here', () => {
     expectStatus(await origin.call('DELETE', `/system/jobs/cancelled/${id}`, { as: people.alice }), 409);
   });
 
-  test('its deletion ends its script, and there is no such job any more', async () => {
+  test('delete: the script at the member ends, and the job is not found any more', async () => {
     const { origin, people } = them;
     const { id, pid } = await running('erased');
     expectStatus(await origin.call('DELETE', `/system/logs/erased/${id}`, { as: people.alice }), 204);
@@ -208,7 +208,7 @@ describe('a job that runs elsewhere is ended from here', () => {
     await expectStagingEmpty(origin, 'erased');
   });
 
-  test('the deletion of its service ends its script at the member, and nothing is left in staging', async () => {
+  test('delete: without its service, the script at the member ends, and staging is empty', async () => {
     const { origin, a, b, people } = them;
     const { pid } = await running('ended');
     expectStatus(await origin.call('DELETE', '/system/services/ended', { as: people.alice }), 204);
@@ -221,14 +221,14 @@ describe('a job that runs elsewhere is ended from here', () => {
   });
 });
 
-describe('a member that is removed while it runs a job', () => {
+describe('remove member: while it runs a job', () => {
   const remove = (name: string, query = '') =>
     them.origin.call('DELETE', `/system/federation/${name}${query}`, {
       as: them.people.alice,
       body: { members: [member(them.a, `${name}-a`)] },
     });
 
-  test('goes on with it and its result is taken; then its service goes', async () => {
+  test('remove member: it completes the job, the origin commits the result, and then its service is deleted', async () => {
     const { origin, a, b, people } = them;
     const { id } = await running('drained');
     expectStatus(await remove('drained'), 200);
@@ -249,7 +249,7 @@ describe('a member that is removed while it runs a job', () => {
     });
   });
 
-  test('with force is ended at once, and the job runs at another member', async () => {
+  test('remove member: with force its script ends at once, and the job runs at another member', async () => {
     const { origin, a, b, people } = them;
     const { id, pid } = await running('forced');
     expectStatus(await remove('forced', '?force=true'), 200);

@@ -17,21 +17,18 @@ after(async () => {
   await them[Symbol.asyncDispose]();
 });
 
-/** An id as managers written in Go make them. */
+/** A job id as Go managers create them. */
 const newId = (name: string) => `${name}-${randomUUID()}`;
 
 const WRAPPED = { storage_provider: 'minio.default', event: '{"a":1}' };
 
-/** As a manager written in Go delegates a job (docs/go-manager.md#federation-and-delegation). */
+/** Delegates a job as a Go manager does (docs/go-manager.md#federation-and-delegation). */
 function delegate(at: TestCluster, as: string, name: string, id: string, body: unknown = WRAPPED): Promise<Answer> {
   const headers = { 'x-delegated-job-id': id, 'x-delegated-from': 'go-cluster' };
   return at.call('POST', `/job/${name}`, { as, body, headers });
 }
 
-/**
- * What such a manager sends to make its worker (docs/go-manager.md#federation-and-delegation), as far as it matters
- * here.
- */
+/** The definition of a worker as a Go manager sends it (docs/go-manager.md#federation-and-delegation), shortened. */
 const worker = (name: string, script: string, more: Record<string, unknown> = {}) =>
   service(name, script, {
     cluster_id: them.a.id,
@@ -45,8 +42,8 @@ const worker = (name: string, script: string, more: Record<string, unknown> = {}
     ...more,
   });
 
-describe('a job that a manager written in Go delegates to this one', () => {
-  test('is known and run under the id that it has there, once, however often it is sent (F13)', async () => {
+describe('from Go: a job that a Go manager delegates to this manager', () => {
+  test('from Go: the job keeps its id and runs once, however often it is sent (F13)', async () => {
     const { a, people } = them;
     await a.outside.create(people.alice, worker('calf', `echo "I am $JOB_UUID"; ${copying()}`));
     const id = newId('cow');
@@ -61,12 +58,12 @@ describe('a job that a manager written in Go delegates to this one', () => {
     assert.match(log.text, new RegExp(`^I am ${id}$`, 'm'));
     const { text } = expectStatus(await a.call('GET', '/system/logs/calf', { as: people.alice }), 200);
     assert.deepEqual(Object.keys((JSON.parse(text) as { jobs: object }).jobs), [id]);
-    // Also when it has ended: the other side may have slept.
+    // Also after the end: the Go manager may have been paused.
     expectStatus(await delegate(a, people.alice, 'calf', id), 201);
     assert.equal((await a.outside.jobs(people.alice, 'calf')).length, 1);
   });
 
-  test('with the token of the service has the rights of its owner', async () => {
+  test('from Go: with the token of the service, the job has the rights of the owner', async () => {
     const { a, people } = them;
     const token = await a.outside.create(people.alice, worker('tokened', copying()));
     const id = newId('cow');
@@ -76,7 +73,7 @@ describe('a job that a manager written in Go delegates to this one', () => {
     expectStatus(await delegate(a, a.admin, 'tokened', newId('cow')), 401);
   });
 
-  test('is not had by anybody else who names its id, and another event under it is refused', async () => {
+  test('from Go: an id that is in use is rejected for another user and for another event', async () => {
     const { a, people } = them;
     await a.outside.create(people.alice, worker('open', 'true', { visibility: 'public' }));
     const id = newId('cow');
@@ -97,10 +94,10 @@ describe('a job that a manager written in Go delegates to this one', () => {
     assert.equal((await a.outside.jobs(people.alice, 'open')).length, 1);
   });
 
-  test('under the id of a job that somebody else runs here does not touch that', async () => {
+  test('from Go: a job with the id of a job of another user does not affect that job', async () => {
     const { a, people } = them;
-    const words = `echo secret of alice; ${meeting.say('begun', 'yes')}; ${meeting.wait('go')}`;
-    const victim = await a.outside.create(people.alice, service('victim', words));
+    const script = `echo secret of alice; ${meeting.say('begun', 'yes')}; ${meeting.wait('go')}`;
+    const victim = await a.outside.create(people.alice, service('victim', script));
     const id = await a.outside.submit(victim, 'victim', 'x');
     await meeting.heard('begun');
 
@@ -119,7 +116,7 @@ describe('a job that a manager written in Go delegates to this one', () => {
     assert.match(expectStatus(kept, 200).text, /^secret of alice$/m);
   });
 
-  test('is not passed on, though its service has members that are always asked (F12)', async () => {
+  test('from Go: the job is not delegated again, even with delegate_when: always (F12)', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'herd', [member(a, 'herd-a')], { script: copying(), federation: { topology: 'mesh' } });
     const id = newId('cow');
@@ -128,7 +125,7 @@ describe('a job that a manager written in Go delegates to this one', () => {
     assert.deepEqual(offersTo(a, 'herd-a'), []);
   });
 
-  test('is refused where it would come back: by a worker, and by who gave it away', async () => {
+  test('from Go: a job that comes back is rejected, by a worker and by the cluster that delegated it', async () => {
     const { origin, a, people } = them;
     const script = `${meeting.wait('circle')}; ${copying()}`;
     await delegating(them, 'circle', [member(a, 'circle-a')], { script, federation: { topology: 'mesh' } });

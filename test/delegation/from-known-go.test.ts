@@ -13,12 +13,12 @@ import { Outside, reasonOf, service } from '../support/jobs.ts';
 import { type Answer, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
 
-/** This machine, as scripts see it: where they run in pods, another address than its own (see test/kubernetes). */
+/** The address of this machine for scripts. Scripts in pods need another one than 127.0.0.1 (see test/kubernetes). */
 const HOST = process.env['OSCAR_TEST_HOST'] ?? '127.0.0.1';
 
 const KEY = 'the secret key that alice has at the store of the Go cluster';
 
-/** A manager written in Go, as far as a worker asks it anything (docs/go-manager.md#federation-and-delegation). */
+/** A Go manager: the part that a worker sends requests to (docs/go-manager.md#federation-and-delegation). */
 class GoManager {
   readonly asked: string[] = [];
   readonly #server: http.Server;
@@ -54,7 +54,7 @@ const go = new GoManager((authorization) =>
     ? {
         config: {},
         minio_provider: {
-          // Known inside of that cluster only.
+          // An address that resolves only in the Go cluster.
           endpoint: 'http://minio.minio.svc.cluster.local:9000',
           verify: true,
           access_key: ALICE.sub,
@@ -92,7 +92,7 @@ after(async () => {
   bystander.close();
 });
 
-/** What such a manager passes on when a file has come to its MinIO (docs/go-manager.md#federation-and-delegation). */
+/** What a Go manager sends when a file was written to its MinIO (docs/go-manager.md#federation-and-delegation). */
 const passedOn = (bucket: string, key: string) => ({
   storage_provider: 'minio.default',
   event: JSON.stringify({
@@ -109,15 +109,15 @@ function delegate(as: string, name: string, id: string, body: object, from = 'go
   return manager.call('POST', `/job/${name}`, { as, body, headers });
 }
 
-/** The worker, whose outputs are in a bucket of the origin. */
+/** A worker whose outputs are in a bucket of the origin. */
 const worker = (name: string, script: string, more: Record<string, unknown> = {}) =>
   service(name, script, { input: [], output: [{ storage_provider: 'minio.default', path: 'cow/out' }], ...more });
 
 const textOf = async (bucket: string, key: string) =>
   Buffer.concat(await store.store.readObject({ bucket, key }).stream.toArray()).toString();
 
-describe('a job of a manager written in Go that the operator has registered', () => {
-  test('reads its file there and leaves its results there, with keys that only those see who move files', async () => {
+describe('from registered Go: a job of a Go manager in OSCAR_CLUSTERS', () => {
+  test('from registered Go: the job reads and writes at the store of its origin, with keys that only staging has', async () => {
     await outside.create(people.alice, worker('calf', `env; ${copying('.done')}`));
     await store.store.putObject({ bucket: 'cow', key: 'in/a.txt' }, Buffer.from('moo'));
     const id = newId();
@@ -127,7 +127,7 @@ describe('a job of a manager written in Go that the operator has registered', ()
     const job = await outside.ended('calf', id, people.alice);
     assert.deepEqual([job.state, reasonOf(job)], ['succeeded', 'Completed'], job.message);
     assert.equal(await textOf('cow', 'out/a.txt.done'), 'moo');
-    assert.deepEqual(go.asked, [`GET /system/config ${people.alice}`], 'once, however often it was sent');
+    assert.deepEqual(go.asked, [`GET /system/config ${people.alice}`], 'one request, however often the job was sent');
 
     const log = expectStatus(await manager.call('GET', `/system/logs/calf/${id}`, { as: people.alice }), 200);
     const record = expectStatus(await manager.call('GET', `/system/jobs/calf/${id}`, { as: people.alice }), 200);
@@ -137,7 +137,7 @@ describe('a job of a manager written in Go that the operator has registered', ()
     assert.ok(!text.includes('a.txt'), 'nothing was written to the bucket of that name here');
   });
 
-  test('is refused, and nothing kept, when its file cannot be read with the keys of the caller', async () => {
+  test('from registered Go: rejected, and no job is created, if the keys of the caller cannot read the file', async () => {
     await outside.create(people.alice, worker('picky', copying()));
     const calls = [
       delegate(people.alice, 'picky', newId(), passedOn('cow', 'in/none')),
@@ -147,7 +147,7 @@ describe('a job of a manager written in Go that the operator has registered', ()
     assert.equal((await outside.jobs(people.alice, 'picky')).length, 0);
   });
 
-  test('is refused when its manager gives no keys, and to the token of a service', async () => {
+  test('from registered Go: rejected if the Go manager returns no keys, and for the token of a service', async () => {
     const token = await outside.create(people.alice, worker('open', copying(), { visibility: 'public' }));
     const byBob = expectStatus(await delegate(people.bob, 'open', newId(), passedOn('cow', 'in/a.txt')), 424);
     assert.match(byBob.text, /cluster "go-cluster" answered 401/);
@@ -159,7 +159,7 @@ describe('a job of a manager written in Go that the operator has registered', ()
 });
 
 for (const from of ['somewhere', 'our-kind']) {
-  test(`the token of a caller goes nowhere for a job from "${from}", which is an ordinary one (F32)`, async () => {
+  test(`from Go: a job from "${from}" is an ordinary job, and the token of its caller is sent nowhere (F32)`, async () => {
     const clusters = { somewhere: { endpoint: bystanderAt } };
     const output = [{ storage_provider: 'minio.default', path: `plain-${from}/out` }];
     await outside.create(people.alice, worker(`plain-${from}`, copying(), { clusters, output }));

@@ -24,7 +24,7 @@ before(async () => {
     unable: ['oscar-cluster-c'],
     own: {
       'oscar-cluster': { OSCAR_LOCAL_CPU: '1' },
-      // It may not dial stores at private addresses, and has little room.
+      // This cluster may not connect to stores at private addresses, and has little room.
       'oscar-cluster-c': { OSCAR_PEER_NETWORKS: '10.9.0.0/16', OSCAR_LOCAL_CPU: '0.5' },
     },
   });
@@ -34,7 +34,10 @@ after(async () => {
   await them[Symbol.asyncDispose]();
 });
 
-/** Uploads a file to a service of the first member, then b; resolves to its job and why the first did not take it. */
+/**
+ * Creates a federation of `first` and then b. Resolves to a function that uploads a file and resolves to its job, and to
+ * the reason why `first` did not run it.
+ */
 async function secondBest(name: string, first: TestCluster, more: Record<string, unknown> = {}) {
   const { origin, people, b } = them;
   const members = [member(first, name), member(b, name, { priority: 1 })];
@@ -49,7 +52,7 @@ async function secondBest(name: string, first: TestCluster, more: Record<string,
   };
 }
 
-/** While offers to a cluster are answered in another way. */
+/** Runs `work` while offers to a cluster get this answer. */
 async function answeredBy<T>({ wire }: TestCluster, answer: Interference, work: () => Promise<T>): Promise<T> {
   wire.interfere((seen, response, passOn) =>
     seen.method === 'POST' && seen.path.startsWith('/job/') ? answer(seen, response, passOn) : passOn(),
@@ -61,7 +64,7 @@ async function answeredBy<T>({ wire }: TestCluster, answer: Interference, work: 
   }
 }
 
-describe('the next member is asked', () => {
+describe('next member: asked after a rejection or a failure', () => {
   const answers: [status: number, name: string, reason: RegExp][] = [
     [401, 'refuses401', /does not let the owner/],
     [403, 'refuses403', /does not let the owner/],
@@ -71,7 +74,7 @@ describe('the next member is asked', () => {
     [500, 'refuses500', /did not answer/],
   ];
   for (const [status, name, reason] of answers) {
-    test(`when a member answers ${status}${status === 401 ? ', once and not twice (F6)' : ''}`, async () => {
+    test(`next member: asked when one answers ${status}${status === 401 ? ', which is asked once only (F6)' : ''}`, async () => {
       const { a, b } = them;
       const upload = await secondBest(name, a);
       const { job, refusal } = await answeredBy(a, (_, response) => void response.writeHead(status).end(), upload);
@@ -82,7 +85,7 @@ describe('the next member is asked', () => {
     });
   }
 
-  test('when a member cannot read the input: it says so before it takes the job', async () => {
+  test('next member: asked when one cannot read the input, which it checks before it accepts the job', async () => {
     const { b, c } = them;
     const { job, refusal } = await (await secondBest('unreadable', c))();
     assert.equal(placeOf(job), b.id, storyOf(job));
@@ -90,18 +93,18 @@ describe('the next member is asked', () => {
     assert.deepEqual(
       (await c.outside.jobs(c.admin, 'unreadable')).map(({ id }) => id),
       [],
-      'nothing is kept there',
+      'no job was created there',
     );
   });
 
-  test('when a member has no room', async () => {
+  test('next member: asked when one has no room', async () => {
     const { b, c } = them;
     const { job, refusal } = await (await secondBest('roomless', c, { cpu: '0.8' }))();
     assert.equal(placeOf(job), b.id, storyOf(job));
     assert.match(refusal ?? '', /has no room for it|it needs 0.8 cores and no node has more than 0.5 free/);
   });
 
-  test('when the worker was deleted there', async () => {
+  test('next member: asked when the worker of one was deleted', async () => {
     const { a, b, people } = them;
     const upload = await secondBest('deleted', a);
     expectStatus(await a.call('DELETE', '/system/services/deleted', { as: people.alice }), 204);
@@ -110,7 +113,7 @@ describe('the next member is asked', () => {
     assert.match(refusal ?? '', /has no such service, or ended it|its owner ended the service there/);
   });
 
-  test('when a member is away; and when all are, it runs here (F1)', async () => {
+  test('next member: asked when one is unreachable; if all are, the job runs at the origin (F1)', async () => {
     const { origin, a, b, people } = them;
     const upload = await secondBest('away', a);
     await a.wire.cut();
@@ -135,8 +138,8 @@ describe('the next member is asked', () => {
   });
 });
 
-describe('one manager', () => {
-  test('is several members of its own federation', async () => {
+describe('members: at the same manager', () => {
+  test('members: one manager can be several members of its own federation', async () => {
     const { origin, people } = them;
     const members = [member(origin, 'circle-1', { priority: 1 }), member(origin, 'circle-2')];
     await delegating(them, 'circle', members, { script: `echo $OSCAR_SERVICE_NAME; ${copying()}` });
@@ -150,8 +153,8 @@ describe('one manager', () => {
   });
 });
 
-describe('an endpoint', () => {
-  test('gets the event and its headers, nothing of ours; 200 is done', async () => {
+describe('endpoint: a member that is a URL', () => {
+  test('endpoint: gets the event and its headers, and no credentials of ours; 200 means done', async () => {
     const { origin, people } = them;
     await using elsewhere = await startWire();
     elsewhere.interfere((_, response) => void response.writeHead(200).end('whatever'));
@@ -176,7 +179,7 @@ describe('an endpoint', () => {
     );
   });
 
-  test('without headers gets no Authorization; when it answers 500 the next member does it', async () => {
+  test('endpoint: gets no Authorization unless headers name it; after 500 the next member runs the job', async () => {
     const { origin, a, people } = them;
     await using elsewhere = await startWire();
     elsewhere.interfere((_, response) => void response.writeHead(500).end());
@@ -194,14 +197,14 @@ describe('an endpoint', () => {
   });
 });
 
-describe('a script runs once', () => {
-  /** Says that it ran, each time under another name, and waits. */
+describe('run once', () => {
+  /** Creates a file with a new name in each run, and waits. */
   const countingScript = (name: string) =>
     `touch ${meeting.directory}/ran-${name}-$$; ${meeting.wait(`go-${name}`)}; ${copying()}`;
   const runsOf = (name: string) =>
     readdirSync(meeting.directory).filter((file) => file.startsWith(`ran-${name}-`)).length;
 
-  test('though its offer came three times (F13)', async () => {
+  test('run once: although the offer was sent three times (F13)', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'thrice', [member(a, 'thrice')], { script: countingScript('thrice') });
     await origin.outside.put(people.alice, 'thrice/in/x', 'x');
@@ -212,7 +215,7 @@ describe('a script runs once', () => {
     const again = () => a.call('POST', '/job/thrice', { headers, body: offer?.body });
     const { name } = await eventually(async () => {
       const [job] = await origin.outside.jobs(people.alice, 'thrice');
-      return job?.attempts[0] ?? assert.fail('nobody has said yet that it runs');
+      return job?.attempts[0] ?? assert.fail('no report that it runs yet');
     });
     for (const answer of await Promise.all([again(), again()])) {
       assert.deepEqual(expectStatus(answer, 201).json(), { attempt: name });
@@ -226,7 +229,7 @@ describe('a script runs once', () => {
     assert.equal(runsOf('thrice'), 1);
   });
 
-  test('though there is room here while it is offered (F15); and whoever brought it did not wait for that (F38)', async () => {
+  test('run once: although the origin has room during the offer (F15), which the caller does not wait for (F38)', async () => {
     const { origin, a, people } = them;
     const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
     const token = await origin.outside.create(origin.admin, hog);
@@ -264,7 +267,7 @@ describe('a script runs once', () => {
     });
   });
 
-  test('what was delegated is not passed on, in a mesh either: every offer was of the origin (F12)', async () => {
+  test('run once: a delegated job is not delegated again, not even in a mesh: all offers come from the origin (F12)', async () => {
     const { origin, a, b, people, all } = them;
     const fill = service('fill', meeting.wait('fill'), { cpu: '2', memory: '16Mi', input: [], output: [] });
     const full = await Promise.all(

@@ -24,7 +24,7 @@ after(() => them[Symbol.asyncDispose]());
 
 const minio = (path: string, more = {}) => ({ storage_provider: 'minio.default', path, ...more });
 
-/** Of the store of c, which is a foreign one for the origin. */
+/** Creates a bucket at the store of c, which is an external storage provider for the origin. */
 async function foreign(bucket: string) {
   const { c } = them;
   expectStatus(await c.call('POST', '/system/buckets', { as: c.admin, body: { bucket_name: bucket } }), 201);
@@ -32,8 +32,8 @@ async function foreign(bucket: string) {
   return { endpoint, region, access_key, secret_key, verify: false };
 }
 
-describe('what a script has made elsewhere', () => {
-  test('goes to each output whose prefix and suffix it has, and to no other; staging is empty afterwards (F14)', async () => {
+describe('outputs: of a delegated job', () => {
+  test('outputs: each result goes to exactly the outputs whose prefix and suffix match; staging is empty afterwards (F14)', async () => {
     const { origin, a, people } = them;
     const script = `
       mkdir "$TMP_OUTPUT_DIR/pics"
@@ -69,7 +69,7 @@ describe('what a script has made elsewhere', () => {
     await expectStagingEmpty(origin, 'many');
   });
 
-  test('wakes the service that follows, once for each file', async () => {
+  test('outputs: each result triggers the next service once', async () => {
     const { origin, a, b, people } = them;
     await delegating(them, 'first', [member(a, 'first')], {
       script: `${copying('-1')}; ${copying('-2')}`,
@@ -82,12 +82,12 @@ describe('what a script has made elsewhere', () => {
     assert.deepEqual(jobs.map(keyOf).toSorted(), ['in/x-1', 'in/x-2']);
     assert.deepEqual(jobs.map(placeOf), [b.id, b.id]);
     assert.equal(await origin.outside.get(people.alice, 'second/out/x-2'), 'x');
-    // Whatever came after would be a job by now: one that was caused later has ended.
+    // A second event of the same file would be a job by now, because a job that was triggered later has ended.
     await origin.outside.put(people.alice, 'second/in/last', 'x');
     await allEnded(origin, people.alice, 'second', 3);
   });
 
-  test('with isolation by user goes to the bucket that the file came from', async () => {
+  test('outputs: with isolation by user, results go to the bucket of the input file', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'iso', [member(a, 'iso')], {
       script: copying(),
@@ -107,7 +107,7 @@ describe('what a script has made elsewhere', () => {
     assert.deepEqual(await origin.outside.keys(people.alice, 'iso'), ['in/hers', 'out/hers']);
   });
 
-  test('goes to stores that the definition names, with keys that stay here', async () => {
+  test('outputs: results go to storage providers of the definition, whose keys stay at the origin', async () => {
     const { origin, a, c, people } = them;
     const far = await foreign('far');
     await delegating(them, 'carried', [member(a, 'carried')], {
@@ -127,7 +127,7 @@ describe('what a script has made elsewhere', () => {
     await expectStagingEmpty(origin, 'carried');
   });
 
-  test('that cannot be written fails the job, with the reason; and nothing stays in staging', async () => {
+  test('outputs: a result that cannot be written fails the job, with the reason; staging is empty afterwards', async () => {
     const { origin, a, people } = them;
     const far = await foreign('far2');
     await delegating(them, 'refused', [member(a, 'refused')], {
@@ -142,7 +142,7 @@ describe('what a script has made elsewhere', () => {
     await expectStagingEmpty(origin, 'refused');
   });
 
-  test('goes nowhere when there is no output', async () => {
+  test('outputs: without outputs in the definition, no result is written', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'mute', [member(a, 'mute')], { script: `${copying()}; echo printed`, output: [] });
     const id = await origin.outside.submit(people.alice, 'mute', 'x');
@@ -151,7 +151,7 @@ describe('what a script has made elsewhere', () => {
     await expectStagingEmpty(origin, 'mute');
   });
 
-  test('of a script that failed goes nowhere, and its exit code, reason and log are here', async () => {
+  test('outputs: of a failed script, no result is written; the origin has its exit code, reason and log', async () => {
     const { origin, a, people } = them;
     await delegating(them, 'fails', [member(a, 'fails')], { script: `${copying()}; echo oh no >&2; exit 3` });
     await origin.outside.put(people.alice, 'fails/in/x', 'x');
@@ -166,8 +166,8 @@ describe('what a script has made elsewhere', () => {
   });
 });
 
-describe('a job whose input needs keys of the definition', () => {
-  test('stays here, and says so', async () => {
+describe('stays here: a job whose input needs keys of the definition', () => {
+  test('stays here: the job runs at the origin, and its timeline says why', async () => {
     const { origin, a, people } = them;
     const far = await foreign('far3');
     await them.c.outside.put(them.c.admin, 'far3/in/x', 'far away');
@@ -200,7 +200,7 @@ describe('a job whose input needs keys of the definition', () => {
   });
 });
 
-test('a service of one cluster alone is as it was', async () => {
+test('no federation: a job of a service without members runs at the origin, without a decision', async () => {
   const { origin, people } = them;
   await origin.outside.create(people.alice, service('alone', copying()));
   await origin.outside.put(people.alice, 'alone/in/x', 'x');

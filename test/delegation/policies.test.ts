@@ -33,7 +33,7 @@ after(async () => {
 const three = (name: string, priorities = [0, 0, 0]) =>
   [them.a, them.b, them.c].map((each, index) => member(each, name, { priority: priorities[index] }));
 
-/** Uploads files one after the other until a job was decided on with the figures of all members. */
+/** Uploads files one after the other until the decision about a job used the snapshots of all members. */
 async function decidedByFigures(name: string): Promise<SeenJob> {
   const { origin, people } = them;
   for (let n = 1; n <= 20; n++) {
@@ -43,11 +43,11 @@ async function decidedByFigures(name: string): Promise<SeenJob> {
     assert.equal(await origin.outside.get(people.alice, `${name}/out/${n}`), `file ${n}`);
     if (job && decision?.candidates.every(({ score }) => score !== undefined)) return job;
   }
-  throw new Error('the members were never known');
+  throw new Error('no decision used the snapshots of all members');
 }
 
 describe('delegate_when: always', () => {
-  test('random: files of the origin are worked on by different members, and all results are in its bucket', async () => {
+  test('random: different members process the files of the origin, and all results are in its bucket', async () => {
     const { origin, people } = them;
     await delegating(them, 'dice', three('dice'), {
       script: copying(),
@@ -63,7 +63,7 @@ describe('delegate_when: always', () => {
     assert.ok(jobs.every(({ decisions }) => decisions.every(({ policy }) => policy === 'random')));
   });
 
-  test('random with weights: who has none of the weight gets none of the jobs', async () => {
+  test('random: members with weight 0 get no jobs while another member is left', async () => {
     const { origin, people, b } = them;
     await delegating(them, 'loaded-dice', three('loaded-dice'), {
       script: copying(),
@@ -81,7 +81,7 @@ describe('delegate_when: always', () => {
     );
   });
 
-  test('static, also when no policy is named (F4): the member of the lowest priority', async () => {
+  test('static: the member with the lowest priority is chosen, also if no policy is named (F4)', async () => {
     const { origin, people, b } = them;
     for (const delegation of ['static', undefined]) {
       const name = delegation ?? 'unnamed';
@@ -90,7 +90,7 @@ describe('delegate_when: always', () => {
       const job = await onlySucceeded(origin, people.alice, name);
       assert.equal(placeOf(job), b.id);
       assert.deepEqual(job.decisions[0]?.policy, 'static');
-      // Who was full when last asked, with jobs of the tests before, comes last.
+      // A member may still be full with jobs of earlier tests, and is then excluded.
       const able = job.decisions[0]?.candidates.filter(({ refusal }) => refusal === undefined) ?? [];
       const places = able.map((each) => each.member.split('/')[0]);
       const order = [b.id, them.a.id, them.c.id, origin.id];
@@ -103,7 +103,7 @@ describe('delegate_when: always', () => {
     }
   });
 
-  test('static: this cluster is first among equals', async () => {
+  test('static: the origin is first among equal priorities', async () => {
     const { origin, people } = them;
     await delegating(them, 'equals', three('equals'), { script: copying(), federation: { self: {} } });
     await origin.outside.put(people.alice, 'equals/in/x', 'x');
@@ -114,7 +114,7 @@ describe('delegate_when: always', () => {
     ['load-based', 'F5'],
     ['topsis', 'F2, F3'],
   ] as const) {
-    test(`${policy}: the freest cluster, once their figures are known (${defects})`, async () => {
+    test(`${policy}: the cluster with most free capacity is chosen once all snapshots are known (${defects})`, async () => {
       const { b } = them;
       await delegating(them, policy, three(policy), {
         script: copying(),
@@ -139,20 +139,20 @@ describe('delegate_when: always', () => {
 });
 
 describe('delegate_when: saturated', () => {
-  /** Words of a script that waits without much ado: sixty of them run at once. */
+  /** A script that waits and uses little CPU, because sixty of them run at once. */
   const patient = (name: string) =>
     `while [ -d ${meeting.directory} ] && [ ! -e ${meeting.directory}/${name} ]; do sleep 0.5; done`;
 
-  /** Sixty processes start, four managers in one process see to them, and other tests run beside them. */
+  /** Sixty processes start, four managers in one process follow them, and other tests run at the same time. */
   const BURST_PATIENCE = 120_000;
 
-  /** How many attempts are under way or were, by cluster. */
+  /** Counts the jobs whose last attempt is or was at a cluster. */
   const spread = (jobs: readonly SeenJob[]) => {
     const places = jobs.map(placeOf);
     return (at: TestCluster) => places.filter((place) => place === at.id).length;
   };
 
-  test('sixty jobs at once: what fits runs here, the rest spreads over members by their room (F16), with one token (F10)', async () => {
+  test('saturated: of sixty jobs at once, those that fit run at the origin, the rest spread over members by free capacity (F16), with one token (F10)', async () => {
     const { origin, a, b, c, people } = them;
     await delegating(them, 'burst', three('burst'), {
       script: `${patient('burst')}; ${copying()}`,
@@ -172,9 +172,9 @@ describe('delegate_when: saturated', () => {
       return spread(jobs);
     }, BURST_PATIENCE).finally(() => meeting.letGo('burst'));
     const counts = [origin, a, b, c].map(at);
-    assert.equal(at(origin), 10, `it is full: ${counts.join()}`);
-    assert.ok(at(a) <= 10 && at(b) <= 40 && at(c) <= 20, `nobody has more than fits: ${counts.join()}`);
-    assert.ok(at(b) >= 15 && at(c) >= 1, `not all on one: ${counts.join()}`);
+    assert.equal(at(origin), 10, `the origin is full: ${counts.join()}`);
+    assert.ok(at(a) <= 10 && at(b) <= 40 && at(c) <= 20, `no member has more than fits: ${counts.join()}`);
+    assert.ok(at(b) >= 15 && at(c) >= 1, `not all at one member: ${counts.join()}`);
     assert.ok(people.issuer.requests.token - exchanged <= 1, 'one exchange for all of them');
     await allEnded(origin, people.alice, 'burst', 60, BURST_PATIENCE);
     const results = (await origin.outside.keys(people.alice, 'burst')).filter((key) => key.startsWith('out/'));
@@ -184,7 +184,7 @@ describe('delegate_when: saturated', () => {
     );
   });
 
-  test('random, topsis: a job goes to a member only when there is no room here', async () => {
+  test('saturated: with random and topsis, a job is delegated only if the origin has no room', async () => {
     const { origin, people } = them;
     const filler = service('filler', meeting.wait('filler'), { cpu: '1', memory: '16Mi', input: [], output: [] });
     const token = await origin.outside.create(origin.admin, filler);
@@ -208,7 +208,7 @@ describe('delegate_when: saturated', () => {
     meeting.letGo('filler');
   });
 
-  test('a job that nobody has room for waits, and is offered again when a member has (rescheduler_threshold)', async () => {
+  test('saturated: a job that fits nowhere waits, and is offered again when a member has room (rescheduler_threshold)', async () => {
     const { origin, a, people } = them;
     const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
     const hogs = await Promise.all([origin, a].map((at) => at.outside.create(at.admin, hog)));
@@ -234,7 +234,7 @@ describe('delegate_when: saturated', () => {
   });
 });
 
-test('a cluster tells its coordinators how many jobs wait there, and how long recent ones took', async () => {
+test('status: a cluster reports to its coordinators how many jobs wait there, and how long recent jobs took', async () => {
   const { a } = them;
   await delegating(them, 'figures', [member(a, 'figures')], { script: copying() });
   const long = service('long', meeting.wait('long'), { cpu: '1', memory: '16Mi', input: [], output: [] });

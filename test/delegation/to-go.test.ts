@@ -10,7 +10,7 @@ import { type Seen, startWire, type Wire } from '../support/wire.ts';
 
 const GO = { id: 'go-cluster' };
 
-/** As much of a manager written in Go as a member of a federation is asked (docs/go-manager.md). */
+/** A Go manager: the part that a coordinator uses of a member (docs/go-manager.md). */
 class GoManager {
   readonly services = new Map<string, Record<string, unknown>>();
   readonly jobs = new Map<string, { status: string }>();
@@ -61,7 +61,7 @@ const STATUS = {
   },
 };
 
-/** Whose bearer it is; undefined for anything else. */
+/** The subject of a bearer token; undefined for anything else. */
 function subjectOf(authorization = ''): unknown {
   const payload = /^Bearer [^.]+\.([^.]+)\.[^.]+$/.exec(authorization)?.[1];
   return payload === undefined ? undefined : JSON.parse(Buffer.from(payload, 'base64url').toString())['sub'];
@@ -95,7 +95,7 @@ before(async () => {
 });
 after(() => opened.disposeAsync());
 
-/** A job of a service of that name, which the other manager has. */
+/** Creates a federated service with this name, and a job that the Go manager has. Resolves to the job's id. */
 async function delegated(name: string): Promise<string> {
   const { refreshToken } = await people.issuer.tokensFor(ALICE);
   const members = [{ type: 'oscar', cluster_id: GO.id, service_name: name }];
@@ -105,8 +105,8 @@ async function delegated(name: string): Promise<string> {
   return id;
 }
 
-describe('a job at a manager written in Go', () => {
-  test('is ended there when it is cancelled here', async () => {
+describe('to Go: a job at a Go manager', () => {
+  test('to Go: cancelling the job at the origin ends it at the Go manager', async () => {
     const id = await delegated('ended');
     assert.ok(go.jobs.has(id));
     expectStatus(await origin.call('DELETE', `/system/jobs/ended/${id}`, { as: people.alice }), 202);
@@ -114,7 +114,7 @@ describe('a job at a manager written in Go', () => {
     await eventually(() => assert.ok(!go.jobs.has(id)));
   });
 
-  test('finds the store of its origin by the definition of the worker', async () => {
+  test('to Go: the definition of the worker names the store of the origin', async () => {
     await delegated('found');
     const worker = go.services.get('found') as Record<string, Record<string, unknown>>;
     const { annotations = {}, clusters = {}, storage_providers: providers = {}, federation = {} } = worker;
@@ -127,7 +127,7 @@ describe('a job at a manager written in Go', () => {
   });
 
   for (const query of ['', '?follow=true']) {
-    test(`has a log that is read there${query && ', also by who follows it'}`, async () => {
+    test(`to Go: the log is read from the Go manager${query && ', also with follow'}`, async () => {
       const name = query === '' ? 'read' : 'followed';
       const id = await delegated(name);
       const log = await origin.call('GET', `/system/logs/${name}/${id}${query}`, { as: people.alice });

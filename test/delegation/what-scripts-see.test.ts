@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => them[Symbol.asyncDispose]());
 
-describe('an event arrives byte for byte, as it would here (F7, F8)', () => {
+describe('event: a delegated job gets the same bytes as a local job (F7, F8)', () => {
   const SUM = 'sha256sum <"$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/$JOB_UUID"; echo "event=$EVENT"';
   const sha256 = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');
   before(async () => {
@@ -33,21 +33,21 @@ describe('an event arrives byte for byte, as it would here (F7, F8)', () => {
 
   const large = randomBytes(5 * 1024 * 1024);
   const events: [name: string, event: Uint8Array | string, input: Uint8Array | string][] = [
-    ['nothing', '', ''],
-    ['text that is no JSON', 'hello %% world\n', 'hello %% world\n'],
-    ['text with a mark of its byte order', '\ufeffhello %%', '\ufeffhello %%'],
+    ['empty', '', ''],
+    ['text that is not JSON', 'hello %% world\n', 'hello %% world\n'],
+    ['text with a byte order mark', '\ufeffhello %%', '\ufeffhello %%'],
     ['base64, as clients send files', Buffer.from('a file').toString('base64'), 'a file'],
-    ['bytes that are no text', Uint8Array.from([0, 255, 10, 0, 13]), Uint8Array.from([0, 255, 10, 0, 13])],
-    ['five megabytes of them', large, large],
+    ['bytes that are not text', Uint8Array.from([0, 255, 10, 0, 13]), Uint8Array.from([0, 255, 10, 0, 13])],
+    ['five megabytes of random bytes', large, large],
     [
       'JSON whose storage_provider is a number',
       '{"storage_provider": 5, "event": {}}',
       '{"storage_provider": 5, "event": {}}',
     ],
-    ['JSON that is no object', '[1, "two"]', '[1, "two"]'],
+    ['JSON that is not an object', '[1, "two"]', '[1, "two"]'],
   ];
   for (const [name, event, input] of events) {
-    test(name, async () => {
+    test(`event: ${name}`, async () => {
       const { origin, a, people } = them;
       const readBy = async (at: string) => {
         const id = await origin.outside.submit(people.alice, at, event);
@@ -65,8 +65,8 @@ describe('an event arrives byte for byte, as it would here (F7, F8)', () => {
   }
 });
 
-describe('a script', () => {
-  /** All that it has, and every file that it can find around. */
+describe('environment and secrets of a delegated job', () => {
+  /** Writes its environment, and every file that it can find, to its outputs. */
   const LOOK = `
     env | sort >"$TMP_OUTPUT_DIR/env"
     find "$TMP_OUTPUT_DIR/.." "$TMP_INPUT_DIR" /var/run/secrets -type f -exec cat {} + >"$TMP_OUTPUT_DIR/files" 2>/dev/null
@@ -75,7 +75,7 @@ describe('a script', () => {
     variables: { PLAIN: 'a variable', QUOTED: `it's "so" $HOME` },
     secrets: { KEPT: 'a secret of the definition' },
   };
-  /** Different wherever it runs. */
+  /** Variables that differ between the two runs. */
   const OWN = ['JOB_UUID', 'OSCAR_SERVICE_NAME', 'OSCAR_SERVICE_TOKEN', 'RESOURCE_ID', 'EVENT', 'EVENT_TIME'];
   const WHERE = /^(HOME|PWD|OLDPWD|TMPDIR|TMP_INPUT_DIR|TMP_OUTPUT_DIR|INPUT_FILE_PATH|_)$/;
 
@@ -88,7 +88,7 @@ describe('a script', () => {
         ),
     );
 
-  test('has the variables and secrets of a run here, the id of the origin, the token of its own worker, and no key (F36)', async () => {
+  test('environment: the variables and secrets of a local run, the job id of the origin, the token of the worker, and no key (F36)', async () => {
     const { origin, a, people } = them;
     const refreshToken = await delegating(them, 'looks', [member(a, 'looks-there')], { script: LOOK, environment });
     await origin.outside.create(people.alice, service('looks-here', LOOK, { environment }));
@@ -118,7 +118,7 @@ describe('a script', () => {
     assert.doesNotMatch(seen, /OSCAR[0-9A-F]{15}/, 'keys of a job');
   });
 
-  /** What of a federation nobody may see, by what it is. */
+  /** Secrets of a federation that no script may see, by their description. */
   async function secretsOf(worker: string): Promise<Record<string, string>> {
     const { origin, a, people } = them;
     const made = a.wire.seen.find(({ method, body }) => method === 'POST' && body.includes(`"${worker}"`));
@@ -137,7 +137,7 @@ describe('a script', () => {
     };
   }
 
-  test('no member has the refresh token, the keys of a provider or the login of an invoker: not in requests, files or logs (F32, F36)', async () => {
+  test('secrets: no member gets the refresh token, keys of a provider or the login of an invoker, in requests, files or logs (F32, F36)', async () => {
     const { origin, a, c, people } = them;
     const far = await c.outside.provider(c.admin);
     const { endpoint, region, access_key, secret_key } = far;
@@ -159,7 +159,7 @@ describe('a script', () => {
     assert.equal(await origin.outside.get(people.alice, `guarded/out/${name}`), 'of Bob');
 
     const kept = keptBy(a) + JSON.stringify(a.wire.seen);
-    assert.ok(kept.includes('guarded'), 'it was really looked at');
+    assert.ok(kept.includes('guarded'), 'the files and the log were read');
     for (const [what, secret] of Object.entries({
       'the refresh token': refreshToken,
       'the login of Bob': people.bob.slice('Bearer '.length),
@@ -170,7 +170,7 @@ describe('a script', () => {
     }
   });
 
-  test('neither manager of a federation has its member key or a token as it is: not in files, logs or answers', async () => {
+  test('secrets: no manager has a member key or a token in plain text in its files, logs or answers', async () => {
     const { origin, a, people } = them;
     const refreshToken = await delegating(them, 'sealed', [member(a, 'sealed-there')], { script: copying() });
     const id = await origin.outside.submit(people.alice, 'sealed', 'x');
@@ -183,7 +183,7 @@ describe('a script', () => {
     );
     const answers = await Promise.all(asked.map(({ at, path }) => at.call('GET', path, { as: people.alice })));
     const places = { origin: keptBy(origin), member: keptBy(a), answers: answers.map(({ text }) => text).join('\n') };
-    for (const text of Object.values(places)) assert.ok(text.includes('sealed'), 'it was really looked at');
+    for (const text of Object.values(places)) assert.ok(text.includes('sealed'), 'the files and the log were read');
     const { 'the member key': key = '', 'the token that was minted': minted = '' } = await secretsOf('sealed-there');
     for (const [what, secret] of Object.entries({ key, minted, refreshToken })) {
       assert.ok(secret.length > 20, what);
@@ -191,7 +191,7 @@ describe('a script', () => {
     }
   });
 
-  /** All that a manager has written down, as it is on its disk, and all it has logged. */
+  /** The bytes of all files of a manager, and its log. */
   function keptBy({ manager }: TestCluster): string {
     const files = readdirSync(manager.directory, { recursive: true, withFileTypes: true }).filter((each) =>
       each.isFile(),
@@ -201,7 +201,7 @@ describe('a script', () => {
   }
 });
 
-test('a job of a service that its owner alone may see is not shown to others, wherever it ran', async () => {
+test('access: a job of a private service is not shown to other users, wherever it ran', async () => {
   const { origin, a, people } = them;
   await delegating(them, 'private', [member(a, 'private')], { script: 'echo printed' });
   const id = await origin.outside.submit(people.alice, 'private', 'x');

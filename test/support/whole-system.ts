@@ -61,7 +61,10 @@ export const WITH_PODS: Readonly<Record<string, readonly WholeSystemTests[]>> = 
     {
       file: 'delegation/what-scripts-see',
       id: 'oscar-cluster-a',
-      except: { 'has the variables and secrets of a run here': 'a process of the origin has others than a pod' },
+      except: {
+        'environment: the variables and secrets of a local run':
+          'a process of the origin has other variables than a pod',
+      },
     },
   ],
 };
@@ -104,8 +107,8 @@ const DELEGATION: readonly WholeSystemTests[] = [
     file: 'delegation/members',
     id: 'oscar-cluster-b',
     except: {
-      'when a member cannot read the input': 'here all clusters may dial the stores of all',
-      'what was delegated is not passed on': 'it needs a cluster of more than two cores',
+      'next member: asked when one cannot read the input': 'here all clusters may connect to all stores',
+      'run once: a delegated job is not delegated again': 'it needs a cluster of more than two cores',
     },
   },
   { file: 'delegation/policies', id: 'oscar-cluster-c' },
