@@ -31,7 +31,7 @@ const cases = [
     name: 'local only: a script that fetches its input from another store runs at the origin',
     body: { file_stage_in: true, ...from('webdav.dcache') },
     file: undefined,
-    why: /its script gets its input from webdav\.dcache/,
+    why: /its script reads its input from webdav\.dcache/,
   },
   {
     name: 'local only: a script without input may be delegated',
