@@ -41,7 +41,7 @@ export const PERMIT: Permit = {
   lease: 90_000,
 };
 
-/** The other side of delegation, in a few maps: what it was asked, by whom, and what it is told to answer. */
+/** A delegation server in memory. It records requests and their senders, and returns the answers that the test sets. */
 export class MemoryServer implements DelegationServer {
   readonly offers: { readonly offer: Offer; readonly from: AuthenticatedOwner }[] = [];
   readonly attempts = new Map<string, Offer>();

@@ -41,16 +41,16 @@ interface Case {
   readonly unfit?: Record<string, string>;
   readonly refusals?: Record<string, string>;
   readonly last?: string;
-  /** Millicores that are free; 4000 if left out. */
+  /** Free millicores by cluster; 4000 if left out. */
   readonly free?: Record<string, number>;
-  /** Who just said that there is no room. */
+  /** Members that have just rejected a job because they have no room. */
   readonly full?: readonly string[];
   readonly waiting?: number;
-  /** Millicores that were just decided to be used here. */
+  /** Millicores of jobs that were just assigned to the origin. */
   readonly enteringQueue?: number;
-  /** For how long, in milliseconds, this cluster has not let it start. */
+  /** For how many milliseconds the job has been suspended at the origin. */
   readonly held?: { readonly for: number };
-  /** Who may be asked, in this order. */
+  /** The expected order of the candidates. */
   readonly order: readonly string[];
 }
 

@@ -15,7 +15,7 @@ import { stagingArea } from './staging-area.ts';
 
 type Context = Pick<TestContext, 'after'>;
 
-/** Nothing is secret here; how values are sealed is tested where they are. */
+/** Does not encrypt: these tests are not about sealing. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
 export const ALICE = 'alice-0001';
@@ -27,7 +27,7 @@ export function scratch(t: Context): string {
   return directory;
 }
 
-/** A store that S3 clients reach, and what can be seen in it. */
+/** A store with an S3 endpoint, and helpers to inspect it. */
 export class TestStore {
   readonly server: ObjectStoreServer;
   readonly endpoint: string;
@@ -37,20 +37,20 @@ export class TestStore {
     this.endpoint = endpoint;
   }
 
-  /** A bucket whose new objects are all events. */
+  /** Creates a bucket in which every new object causes an event. */
   async bucket(name: string, owner = ALICE): Promise<void> {
     await this.server.createBucket({ name, owner });
     await this.server.putRule(name, { id: 'all', prefix: '' });
   }
 
-  /** The same, with nothing in it and no events. */
+  /** Creates the bucket again, empty and without events. */
   async emptied(name: string): Promise<void> {
     if (this.server.describeBucket(name)) await this.server.deleteBucket(name, { withContent: true });
     await this.bucket(name);
     await this.server.ackEvents(Number.MAX_SAFE_INTEGER);
   }
 
-  /** What is in a bucket: keys, contents and marks. */
+  /** The keys, contents and marks of the objects in a bucket. */
   async content(bucket: string): Promise<Record<string, string>> {
     const { objects } = this.server.listObjects(bucket, { limit: 1000 });
     const entries = objects.map(async ({ key, headers }) => {
@@ -60,7 +60,7 @@ export class TestStore {
     return Object.fromEntries(await Promise.all(entries));
   }
 
-  /** Who wrote what, in order, since the beginning: `<bucket>/<key> <principal>`. */
+  /** All writes in order: `<bucket>/<key> <principal>`. */
   events(): string[] {
     return this.server.takeEvents(10_000).map(({ event }) => {
       const { Key, Records } = JSON.parse(event);
@@ -83,12 +83,12 @@ export interface Scene {
   readonly deps: CommitDeps;
   readonly service: Service;
   readonly record: CommitOrder['record'];
-  /** What another cluster does: uploads these files below the staging prefix with its keys, and the manifest last. */
+  /** Uploads these files below the staging prefix and then the manifest, as the target does. */
   readonly stage: (files: Readonly<Record<string, string>>, epoch?: number) => Promise<string>;
   readonly commit: (manifest: string, more?: Partial<CommitOrder & CommitDeps>) => Promise<CommitResult>;
 }
 
-/** A job of Alice's service that Bob caused, with an attempt of epoch 3 on another cluster. */
+/** A job of Alice's service that Bob triggered, with an attempt of epoch 3 on another cluster. */
 export async function scene(
   t: Context,
   output: readonly object[],

@@ -16,7 +16,7 @@ before(() => setDefaultCACertificates([...trusted, TEST_CERTIFICATE]));
 
 const MARK = 'svc-job-1/3';
 
-/** A job whose results go to our own store, to another one, and to a WebDAV server. */
+/** A job whose results go to our own store, to another store, and to a WebDAV server. */
 async function several(t: TestContext, secretKey = MANAGER.secret) {
   const far = await openStore(t);
   const dav = await davServer(t);

@@ -116,12 +116,12 @@ test('staging: the files of all attempts of a job are removed, and those of no o
 
 interface Fault {
   readonly name: string;
-  /** Undoes what was right; may give another digest. */
+  /** Breaks the staged attempt. May resolve to another digest for the report. */
   readonly spoil: (made: Scene, manifest: string) => Promise<string | undefined>;
   readonly message: RegExp;
 }
 
-/** The manifest that the target may have put instead of a true one. */
+/** Replaces the manifest, as a faulty target could. Resolves to its digest. */
 async function putManifest({ store, record, deps }: Scene, bytes: Uint8Array): Promise<string> {
   const { bucket, manifest } = stagingArea(record, record.epoch, deps.objects);
   await store.server.putObject({ bucket, key: manifest }, bytes);

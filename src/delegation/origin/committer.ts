@@ -80,8 +80,7 @@ export class Committer {
   /** Writes the error into the record's message, for users who wait for the results. */
   async #say(problem: unknown, key: JobKey): Promise<void> {
     const { store, report } = this.#deps;
-    const why =
-      problem instanceof OscarError ? problem.message : 'internal error, see the log of the manager';
+    const why = problem instanceof OscarError ? problem.message : 'internal error, see the log of the manager';
     const message = `cannot write the results yet, retrying: ${why}`;
     const say = (job: JobRecord) => (job.state === 'committing' && job.message !== message ? { message } : undefined);
     await changeJob(key, store, say).catch((second: unknown) => report(second, key));

@@ -11,7 +11,7 @@ import { failure, type Play } from './scripted-target.fixture.ts';
 
 const RUNS = 3 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 
-/** Few, so that a job often comes back to who had it before. */
+/** Only two, so that a job often returns to a member that had it before. */
 const CLUSTERS = ['b', 'c'];
 
 const member = fc.constantFrom(...CLUSTERS);
@@ -26,7 +26,7 @@ const play = fc.constantFrom<Play>(
 );
 const word = fc.constantFrom('running', 'failed', 'succeeded', 'released', 'permit');
 
-/** What may happen, in any order; `which` chooses among what there is by then. */
+/** The steps, in any order. `which` selects one of the jobs or attempts that exist by then. */
 const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('submit' as const), opened: fc.option(member) }) },
   {
@@ -46,7 +46,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), which: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('fill' as const, 'empty' as const, 'end' as const) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('echo' as const), word }) },
-  // Without it the next step comes while the last is under way.
+  // Without this step, the next one begins while the last is still in progress.
   { weight: 8, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
 );
 
@@ -91,7 +91,7 @@ async function take(next: Step, { scene, jobs }: Stage): Promise<void> {
   }
 }
 
-/** Lets what is under way come to an end, if it does. */
+/** Waits until offers in progress have ended, for a limited time. */
 async function settle(scene: Scene, jobs: readonly JobKey[]): Promise<void> {
   for (let turn = 0; turn < 300; turn++) {
     const records = await Promise.all(jobs.map((key) => scene.job(key)));
@@ -100,7 +100,7 @@ async function settle(scene: Scene, jobs: readonly JobKey[]): Promise<void> {
   }
 }
 
-/** A member speaks of one of the attempts that it ever had, the old ones too. */
+/** A member reports about one of its attempts, or renews its permit; it may be an old attempt. */
 async function say(scene: Scene, { id, which, word: said }: Extract<Step, { do: 'say' }>): Promise<void> {
   const target = scene.target(id);
   const attempts = [...target.taken.values()];
@@ -114,11 +114,11 @@ async function say(scene: Scene, { id, which, word: said }: Extract<Step, { do: 
     assert.ok(error instanceof DelegationError && error.code === 'fenced', String(error));
     return;
   }
-  // Who was heard spoke for the current epoch; it may have been given on since.
-  assert.ok((before?.epoch ?? 0) <= attempt.epoch, 'an old attempt was heard');
+  // An accepted report was about the current epoch; the epoch may have been raised since.
+  assert.ok((before?.epoch ?? 0) <= attempt.epoch, 'a report about an old attempt was accepted');
 }
 
-/** Everybody speaks once more of what they lost: nobody hears it. */
+/** All members report again about attempts that they lost: every report is rejected. */
 async function echo(scene: Scene, said: Extract<Step, { do: 'say' }>['word']): Promise<void> {
   for (const id of CLUSTERS) {
     const target = scene.target(id);
@@ -149,12 +149,12 @@ function endLocal({ runner }: Scene): void {
   for (const [name, { seen }] of runner.attempts) if (seen.phase !== 'ended') runner.end(name);
 }
 
-/** All faults are over: everybody takes what comes, and ends what they have. */
+/** Ends all faults: every member accepts all offers and completes its jobs. */
 async function heal({ scene, jobs }: Stage): Promise<JobRecord[]> {
   scene.empty();
   for (const id of CLUSTERS) scene.target(id).plays = ['take'];
   const look = async () => {
-    // Slower than everybody acts, on a machine that has much else to do as well: else every lease ends before its time.
+    // Small steps, so that on a busy machine members report before their leases expire.
     scene.clock.pass(5_000);
     endLocal(scene);
     const records = await Promise.all(jobs.map((key) => scene.job(key)));
@@ -179,7 +179,7 @@ async function contentOf({ server }: Scene, key: string): Promise<string> {
   return Buffer.concat(await server.readObject({ bucket: 'demo', key }).stream.toArray()).toString();
 }
 
-/** What is in the bucket is what one epoch made, and exactly of the jobs that ended well elsewhere. */
+/** The output bucket has the results of exactly the jobs that succeeded at a member, each of one epoch. */
 async function assertOutputs(scene: Scene, records: readonly JobRecord[]): Promise<void> {
   const outputs = new Set(scene.outputs());
   for (const { id, state, placement, epoch } of records) {
@@ -189,7 +189,7 @@ async function assertOutputs(scene: Scene, records: readonly JobRecord[]): Promi
   }
 }
 
-/** Nothing is held here or elsewhere. It is given back right after the end of a job is written. */
+/** No capacity is reserved anywhere. It is released right after the end of a job is written. */
 async function assertFree({ manager, record }: Scene): Promise<void> {
   const { capacity, delegator } = manager.current;
   await eventually(async () => {
@@ -237,7 +237,7 @@ test('delegate (model): whatever members do and whichever manager stops, each jo
       await assertOutputs(scene, records);
       await assertFree(scene);
     }),
-    // What is stuck is waited for to the deadline: a smaller example is not worth that many times.
+    // A stuck example takes the whole deadline, and shrinking would repeat that many times.
     { numRuns: RUNS, endOnFailure: true },
   );
 });

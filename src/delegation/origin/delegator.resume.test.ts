@@ -8,7 +8,7 @@ import { stagingArea } from './staging-area.ts';
 
 class Crash extends Error {}
 
-/** Counts what is asked of the world outside, and dies at one of these calls: before it is done, or just after. */
+/** Counts the calls of the delegator to its dependencies, and crashes before or after one of them. */
 class Steps {
   readonly #crashAt: number;
   readonly #when: 'before' | 'after';
@@ -30,7 +30,7 @@ class Steps {
         const method: unknown = Reflect.get(target, name, target);
         if (typeof method !== 'function') return method;
         return async (...given: unknown[]) => {
-          // Whoever is dead does nothing more, not even tidy up.
+          // After the crash no call has an effect, not even clean-up.
           if (this.#dead) throw new Crash();
           const now = this.#step++ === this.#crashAt;
           if (now && this.#when === 'before') this.#die();

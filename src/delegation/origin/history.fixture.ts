@@ -4,11 +4,11 @@ import { isFinal, type JobRecord } from '../../model/job/index.ts';
 
 interface Life {
   last?: JobRecord;
-  /** Who had the job, by epoch. */
+  /** The clusters that had the job, by epoch. */
   readonly holders: Map<number, Set<string>>;
 }
 
-/** Everything that was ever written about jobs, and what must hold of it at every moment. */
+/** Checks every write of a job record against the rules that must always hold. */
 export class History {
   readonly #lives = new Map<string, Life>();
   readonly problems: string[] = [];
@@ -34,13 +34,13 @@ export class History {
 
 function follows(before: JobRecord, after: JobRecord): void {
   assert.ok(!isFinal(before.state), `it was ${before.state} and changed to ${after.state}`);
-  assert.ok(after.epoch === before.epoch || after.epoch === before.epoch + 1, 'epochs are given one by one');
+  assert.ok(after.epoch === before.epoch || after.epoch === before.epoch + 1, 'an epoch is raised by one');
   if (after.epoch > before.epoch) {
     assert.ok(after.state === 'offering' || after.state === 'running', `a new epoch begins ${after.state}`);
   }
   if (after.state === 'delegated') assert.equal(after.placement?.epoch, after.epoch);
   if (before.state === 'committing') {
-    assert.equal(after.epoch, before.epoch, 'what is committed has one epoch');
-    assert.equal(after.placement?.manifest, before.placement?.manifest, 'and one list of results');
+    assert.equal(after.epoch, before.epoch, 'the epoch does not change during a commit');
+    assert.equal(after.placement?.manifest, before.placement?.manifest, 'the manifest does not change during a commit');
   }
 }

@@ -8,7 +8,7 @@ import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import type { OriginDeps } from './origin.ts';
 import { RemoteAttempts } from './remote-attempts.ts';
 
-/** A job that a member has and has spoken of. */
+/** A job that a member has accepted and reported about. */
 async function heard(scene: Scene, id: string): Promise<JobKey> {
   const others = ['b', 'c'].filter((each) => each !== id);
   for (const other of others) scene.target(other).plays = [{ refuse: 'no-room' }];
@@ -20,7 +20,7 @@ async function heard(scene: Scene, id: string): Promise<JobKey> {
   return key;
 }
 
-/** A watch that looks only when it is told to; that of the manager has ended. */
+/** Starts a lease watch that checks only when the test calls it, and stops the manager's own. */
 async function watching(scene: Scene, keys: JobKey[], more: Partial<OriginDeps> = {}) {
   const { deps, delegator } = scene.manager.current;
   delegator.stop();
@@ -142,7 +142,7 @@ test('lease: a job that another manager took back and did not offer again is off
   await changeJob(key, scene.manager.current.deps.store, () => ({ state: 'queued' }));
   scene.clock.pass(151_000);
   await watch.check();
-  // The clock has rung as well: to be looked at twice does no harm.
+  // The timer of the watch may have fired too; a second check is harmless.
   assert.ok(back.length > 0);
   assert.ok(back.every(([id, member]) => id === key.id && member === idOf('b')));
   assert.deepEqual(held.delegated(), []);

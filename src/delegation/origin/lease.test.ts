@@ -6,7 +6,7 @@ import { expiredLeases, type Leased, LONGEST_DOUBT } from './lease.ts';
 const TERMS = { lease: 90, grace: 60 };
 const NOW = 10_000_000;
 
-/** Attempts by cluster and how long they have been silent. */
+/** Attempts by cluster, with the seconds since their last report. */
 const silent = (...attempts: [string, number][]): Leased[] =>
   attempts.map(([cluster, since]) => ({ cluster, heardAt: NOW - since }));
 
@@ -70,7 +70,7 @@ test('lease: no attempt expires within lease and grace, all expire after the lon
         const since = NOW - attempt.heardAt;
         if (since <= 150) assert.ok(!ended.has(attempt));
         if (since > 150 + LONGEST_DOUBT) assert.ok(ended.has(attempt));
-        // With a cluster that speaks, silence is silence.
+        // While any cluster reports, the lease of a silent one is not extended.
         const isHeard = all.some(({ heardAt }) => NOW - heardAt <= 90);
         if (isHeard && since > 150) assert.ok(ended.has(attempt));
       }

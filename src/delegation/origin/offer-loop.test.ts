@@ -288,7 +288,7 @@ test('offer: a burst spreads over the members by free capacity, because jobs in 
   for (const [id, cpu] of Object.entries(rooms)) {
     scene.target(id).snapshot = { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
   }
-  // The first one has the members asked what is free.
+  // The first job makes the origin ask the members for their free capacity.
   await scene.until(await scene.submit(), isDelegated);
   const { board } = scene.manager.current;
   await eventually(() => assert.ok(['b', 'c', 'd'].every((id) => board.snapshotFor(`https://${id}.example`))));
@@ -319,7 +319,7 @@ test('offer: with `always` and `load-based` a burst spreads, even if the origin 
   for (const id of ['b', 'c']) {
     scene.target(id).snapshot = { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
   }
-  // The first one has the members asked what is free.
+  // The first job makes the origin ask the members for their free capacity.
   await scene.submit();
   const { board } = scene.manager.current;
   await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotFor(`https://${id}.example`))));

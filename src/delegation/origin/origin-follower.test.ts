@@ -11,7 +11,7 @@ import { failure } from './scripted-target.fixture.ts';
 
 const isFinal = ({ state }: JobRecord) => ['succeeded', 'failed', 'cancelled'].includes(state);
 
-/** A coordinator with two managers: one leads, and members speak to the other. */
+/** A coordinator with two managers: one leads, and members send their requests to the other. */
 async function scene(t: TestContext): Promise<Scene & { desk: OriginFollower }> {
   const opened = await openScene();
   t.after(() => opened[Symbol.asyncDispose]());
@@ -26,7 +26,7 @@ async function scene(t: TestContext): Promise<Scene & { desk: OriginFollower }> 
   return { ...opened, desk };
 }
 
-/** A job that a member has, of which the leader hears what is written. */
+/** Creates a job that a member accepts. The leader is notified of all changes of its record. */
 async function delegated(our: Scene): Promise<JobKey> {
   our.fill();
   const key = await our.submit();
@@ -36,7 +36,7 @@ async function delegated(our: Scene): Promise<JobKey> {
     if (record) delegator.onChanged(record);
     else delegator.onRemoved(key);
   };
-  // The scene may end in the middle of it.
+  // The scene may be disposed while a notification is in progress.
   our.store.onChange(() => void notify().catch(() => undefined));
   await eventually(() => assert.equal(our.target('b').taken.size, 1));
   await notify();
@@ -60,7 +60,7 @@ test('follower: a manager with an outdated record reads the store before it reje
   const our = await scene(t);
   const key = await delegated(our);
   const { deps } = our.manager.current;
-  // As it was seen before it was offered; only who looks sees more.
+  // The record from before the offer, as in an outdated cache; only a fresh read returns the current one.
   const before: JobRecord = { ...(await our.job(key)), state: 'queued', epoch: 0, version: '0' as Version };
   const late = changedIn(deps.store, { get: async () => before });
   const desk = new OriginFollower({ ...deps, store: late });

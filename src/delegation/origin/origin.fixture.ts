@@ -39,24 +39,24 @@ export const ALICE = 'alice-0001';
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
 export interface SceneOptions {
-  /** Millicores of this cluster. */
+  /** Millicores of the origin. */
   readonly cpu?: number;
-  /** Clusters that have a member each. */
+  /** Clusters with one member each. */
   readonly clusters?: readonly string[];
-  /** Those of them whose managers are written in Go. */
+  /** Those of the clusters that run a Go manager. */
   readonly upstream?: readonly string[];
-  /** URLs that are members too. */
+  /** URLs of `endpoint` members. */
   readonly endpoints?: readonly string[];
   readonly federation?: Record<string, unknown>;
   readonly body?: Record<string, unknown>;
   readonly deps?: Partial<OriginDeps>;
   readonly owner?: string;
   /**
-   * Its managers share the records with others, as on Kubernetes: what one sent before it died may come when its successor has
-   * looked, and is heard of. Otherwise it has come by then.
+   * Whether several managers share the records, as on Kubernetes: a write of a killed manager may then arrive after its
+   * successor has read the records, and the successor is notified of it. Otherwise all writes arrive before.
    */
   readonly shared?: boolean;
-  /** Sees every change of a record. */
+  /** Called with every changed record. */
   readonly saw?: (record: JobRecord) => void;
 }
 
@@ -66,12 +66,12 @@ const UID = '5b0c9b0e-6f5c-4d0e-9d8f-2f3a1c7e4b6a';
 
 export const idOf = (cluster: string) => `${cluster}/${SERVICE}-${cluster}`;
 
-/** Not its usual name: nothing relies on that. */
+/** Not the default name, so that the tests fail if code relies on the default. */
 export const STAGING = 'oscar-staging-b';
 
 /**
- * A coordinator with real stores for records, journal and objects, whose members are played by the test and whose time passes
- * when the test says so. It can be restarted: members, stores and runs outlive it.
+ * A coordinator with real stores for records, journal and objects. The test controls its members and its clock. It can be
+ * restarted: members, stores and runs survive the restart.
  */
 export async function openScene(options: SceneOptions = {}) {
   const { clusters = ['b', 'c'], upstream = [], endpoints = [], cpu = 1000, owner = ALICE } = options;
@@ -165,7 +165,7 @@ export async function openScene(options: SceneOptions = {}) {
       const entry = await new Ledgers(cluster).read(UID);
       const found = entry?.ledger.members.find((each) => each.clusterId === clusterId && each.service === service);
       if (!current || !entry || !found) throw new Error('there is no such member');
-      // As every request is signed.
+      // Every request has its own signature, so a new nonce.
       const asking = { time: clock.now(), nonce: randomUUID() };
       return { ledger: entry.ledger, member: found, record: current, asking };
     };
@@ -209,7 +209,7 @@ export async function openScene(options: SceneOptions = {}) {
       return target;
     },
     proof: (id: string) => originFor(idOf(id), manager.current.delegator).from(),
-    /** A job, as `/job` brings it. */
+    /** Creates a job, as `POST /job` does. */
     async submit(event = '{}', more: Partial<JobRecord> = {}): Promise<JobKey> {
       const { line } = manager.current;
       const current = (await cluster.services.get(SERVICE)) ?? record;
@@ -223,7 +223,7 @@ export async function openScene(options: SceneOptions = {}) {
       const jobs = { store: cluster.jobs, scheduler: line, now: clock.now, place: 'here' };
       return acceptJob(current.service, { ...arrival, ...more }, Buffer.from(event), jobs);
     },
-    /** Fills this cluster, so that what comes next does not fit. */
+    /** Fills the origin, so that the next job does not fit. */
     fill(): void {
       manager.current.capacity.hold('filler', { cpu, memory: 0, gpu: 0 });
     },
@@ -235,7 +235,7 @@ export async function openScene(options: SceneOptions = {}) {
       if (!found) throw new Error('the job is gone');
       return found;
     },
-    /** The job, as soon as it is so. */
+    /** Resolves to the job as soon as the condition holds. */
     until(key: JobKey, isSo: (job: JobRecord) => boolean): Promise<JobRecord> {
       return eventually(async () => {
         const found = await this.job(key);
@@ -243,14 +243,14 @@ export async function openScene(options: SceneOptions = {}) {
         return found;
       });
     },
-    /** Lets time pass, some at a time, until it is so. */
+    /** Advances the clock in steps until the check succeeds. */
     passing<T>(check: () => T | Promise<T>, ms = 500): Promise<T> {
       return eventually(() => {
         clock.pass(ms);
         return check();
       });
     },
-    /** Leaves files in the staging area as a member would, and gives the digest of their list. */
+    /** Writes files to the staging area as a member does, and resolves to the digest of the manifest. */
     async stage({ job, epoch }: AttemptKey, files: Record<string, string>): Promise<string> {
       const area = stagingArea(job, epoch, objects);
       const listed = [];
@@ -265,7 +265,7 @@ export async function openScene(options: SceneOptions = {}) {
     },
     staged: () => server.listObjects(STAGING, { limit: 1000 }).objects.map(({ key }) => key),
     outputs: () => server.listObjects(SERVICE, { prefix: 'out/', limit: 1000 }).objects.map(({ key }) => key),
-    /** As after a crash: others on the same stores, with the same members. */
+    /** Kills the manager and starts another one on the same stores, with the same members. */
     async restart(): Promise<void> {
       leave();
       await manager.current.die();
@@ -287,7 +287,7 @@ export async function openScene(options: SceneOptions = {}) {
   return scene;
 }
 
-/** The line of the one manager of a cluster, or of one of several. To lead gives what ends it. */
+/** The scheduler of the only manager of a cluster, or of one of several. `lead` resolves to a function that stops it. */
 function openLine(options: DispatcherOptions, isShared: boolean) {
   if (!isShared) {
     const dispatcher = new Dispatcher(options);
@@ -311,7 +311,7 @@ function openLine(options: DispatcherOptions, isShared: boolean) {
   return { line, lead };
 }
 
-/** The same store, for a manager that can die: what it had sent by then has come there, and nothing comes later. */
+/** The store for a manager that can be killed: writes that it has sent arrive, and it sends no more. */
 function mortal(store: JobStore): { readonly store: JobStore; readonly die: () => Promise<unknown> } {
   const sent = new Set<Promise<unknown>>();
   let isDead = false;
@@ -329,7 +329,7 @@ function mortal(store: JobStore): { readonly store: JobStore; readonly die: () =
   return { store: changedIn(store, { update }), die };
 }
 
-/** The same store, with somebody who looks. */
+/** The store with an observer of all changes. */
 function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
   const update: JobStore['update'] = async (...change) => {
     const record = await store.update(...change);
@@ -339,7 +339,7 @@ function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
   return changedIn(store, { update });
 }
 
-/** Files that stay in the store of this cluster need nobody to carry them. */
+/** All files of these tests stay in the origin's store, so nothing is transferred. */
 const nobody = {
   fetch: () => Promise.reject(new Error('nothing is fetched')),
   upload: () => Promise.reject(new Error('nothing is uploaded')),

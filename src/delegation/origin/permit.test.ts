@@ -120,7 +120,7 @@ test('permit: a member of another federation cannot find out whether the job exi
   await assert.rejects(asked, { code: 'job-gone' });
 });
 
-/** What the store answers to whoever comes with these keys. */
+/** The answer of the store to a request with these keys. */
 async function answerTo(scene: Scene, port: number, { store, staging }: Permit): Promise<number> {
   const { url, headers } = signRequest({
     endpoint: `http://127.0.0.1:${port}`,

@@ -178,7 +178,7 @@ test('report: a member that has the job a second time cannot report for its firs
   assert.deepEqual(await scene.job(key), record);
 });
 
-/** A job that entered at b, which is the only one to run it. */
+/** A job that entered at b, and is pinned to b. */
 async function enteredJob(scene: Scene): Promise<JobKey> {
   const { name } = scene.record.service.definition;
   const job = { service: name, id: jobName(name, randomUUID()) };

@@ -14,21 +14,21 @@ import {
 } from '../../peers/index.ts';
 import type { PolledJob, PolledTarget } from './target-poller.ts';
 
-/** The origin, as a member of it speaks to it. */
+/** The origin, as one member sees it. */
 export interface OriginOfMember {
   permit(attempt: AttemptKey): Promise<Permit>;
   report(attempt: AttemptKey, report: Report): Promise<void>;
 }
 
-/** What a cluster does with an offer. */
+/** How a cluster handles an offer. */
 export type Play =
-  /** Asks for leave, and takes it. */
+  /** Requests a permit and accepts the job. */
   | 'take'
-  /** The same, and its answer is lost. */
+  /** The same, but its answer is lost. */
   | 'take-unheard'
-  /** Does nothing, and nobody hears of it. */
+  /** Does nothing and does not answer. */
   | 'silent'
-  /** Asks for leave, does not take it, and nobody hears of it. */
+  /** Requests a permit, but does not accept the job and does not answer. */
   | 'permit-silent'
   | { readonly refuse: RefusalCode; readonly after?: 'permit' };
 
@@ -40,13 +40,13 @@ const ROOMY: Snapshot = {
   roundTrip: 1,
 };
 
-/** Another cluster, which does what the test says. What it has taken it keeps, also while its origin is away. */
+/** A cluster whose answers the test chooses. It keeps the jobs that it has accepted, also while its origin is down. */
 export class ScriptedTarget implements Target {
   readonly member: string;
   readonly offers: { readonly offer: Offer; readonly as: PeerCredentials }[] = [];
   readonly taken = new Map<string, AttemptKey>();
   readonly stopped: AttemptAt[] = [];
-  /** What comes next; the last one stays. */
+  /** What it does with the next offers; the last entry is repeated. */
   plays: Play[] = ['take'];
   snapshot: Snapshot = ROOMY;
   log: readonly string[] = [];
@@ -93,7 +93,7 @@ export class ScriptedTarget implements Target {
     return this.snapshot;
   }
 
-  /** The last attempt that it has. */
+  /** The last attempt that it has accepted. */
   get last(): AttemptKey {
     const attempt = [...this.taken.values()].at(-1);
     if (!attempt) throw new Error(`${this.member} has taken nothing`);
@@ -105,7 +105,7 @@ export class ScriptedTarget implements Target {
   }
 }
 
-/** A cluster that asks for no leave and says nothing: an endpoint, or a manager of another kind. */
+/** A member that requests no permit and sends no reports: an endpoint, or a Go manager. */
 export class QuietTarget extends ScriptedTarget {
   readonly #done: boolean;
 
@@ -124,9 +124,9 @@ export class QuietTarget extends ScriptedTarget {
   }
 }
 
-/** One that can be asked how its jobs go. */
+/** A Go manager, which the origin polls for the states of its jobs. */
 export class FollowedScript extends QuietTarget implements PolledTarget {
-  /** By id of the job. What it has taken and is not here is Pending. */
+  /** By job id. An accepted job without an entry is Pending. */
   readonly states = new Map<string, PolledJob>();
   asked = 0;
   cannotSay = false;
@@ -142,7 +142,7 @@ export class FollowedScript extends QuietTarget implements PolledTarget {
   }
 }
 
-const away = () => new PeerError('unreachable', 'nobody answers');
+const away = () => new PeerError('unreachable', 'no answer');
 
 export const digestOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 

@@ -105,11 +105,7 @@ export class TargetPoller {
     const attempts = job.attempts.map((each) => (each.epoch === job.epoch ? { ...each, ...course } : each));
     const ending = { ...facts, ...course, attempts };
     if (phase === 'Failed') {
-      return advance(
-        job,
-        { state: 'failed', at, reason: 'ScriptFailed', message: `failed at ${id}`, place },
-        ending,
-      );
+      return advance(job, { state: 'failed', at, reason: 'ScriptFailed', message: `failed at ${id}`, place }, ending);
     }
     const written = {
       state: 'committing',

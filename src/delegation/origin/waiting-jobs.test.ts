@@ -6,7 +6,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import { failure, type ScriptedTarget } from './scripted-target.fixture.ts';
 
-// Time stands still in these tests unless they say otherwise: nothing that happens waits for the next periodic look.
+// The clock stands still in these tests unless they advance it, so nothing here is caused by a periodic check.
 
 const free = (cores: number): Snapshot => ({
   nodes: [{ cpu: cores * 1000, memory: 2 ** 40, gpu: 0 }],
@@ -26,7 +26,7 @@ const attemptOf = (target: ScriptedTarget, { id }: JobKey) => {
   return attempt;
 };
 
-/** This cluster is full, and so is its one member, which has the first job. */
+/** The origin is full, and so is its only member, which has the first job. */
 async function fillAll(scene: Scene, waiting: number) {
   scene.fill();
   const b = scene.target('b');
@@ -68,7 +68,7 @@ test("waiting jobs: the same if the member's snapshot still counts the ended job
   const { b, first, others } = await fillAll(scene, 1);
   const [second] = others;
   assert.ok(second);
-  // At the next look there is no room, and the job that is there is part of that.
+  // The next snapshot shows no free capacity, because it includes the job.
   b.snapshot = free(0);
   scene.clock.pass(11_000);
   const { board } = scene.manager.current;
@@ -100,7 +100,7 @@ test("waiting jobs: as many jobs as fit into a member's free capacity are offere
   for (const key of keys) await waits(scene, key);
   await eventually(() => assert.ok(scene.manager.current.board.snapshotFor(boardOf('b'))));
   const before = b.offers.length;
-  // It answers no offer before it has three of them.
+  // The member answers no offer before it has got three.
   const { promise: three, resolve } = Promise.withResolvers<void>();
   const permit = b.origin?.permit.bind(b.origin);
   assert.ok(b.origin && permit);

@@ -5,7 +5,7 @@ import { GiB } from './candidate.fixture.ts';
 import { STALE } from './free-capacity.ts';
 import type { Candidate } from './policy.ts';
 
-/** What another manager may have written: mostly sense, sometimes not. */
+/** Numbers that another manager may report: mostly plausible, sometimes not. */
 const strange = fc.constantFrom(0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e308, 5e-324, Number.MAX_SAFE_INTEGER);
 const mostly = (sense: fc.Arbitrary<number>) =>
   fc.oneof({ weight: 12, arbitrary: sense }, { weight: 1, arbitrary: strange });
@@ -28,7 +28,7 @@ const snapshots: fc.Arbitrary<Snapshot> = fc
   .record(
     {
       nodes: fc.array(free, { maxLength: 4 }),
-      // By usage, not by what was asked for: it may differ from the sum of the nodes.
+      // The free CPU is measured by usage, not by requests, so it may differ from the sum of the nodes.
       change: mostly(fc.constantFrom(0, 0, 0, -2000, 2000)),
       nodeCount: mostly(fc.nat(5)),
       age: fc.oneof(fc.nat(STALE), fc.constantFrom(STALE, STALE + 1, 10 * STALE, Number.NaN)),
@@ -40,7 +40,7 @@ const snapshots: fc.Arbitrary<Snapshot> = fc
   )
   .map(({ change, ...rest }) => ({ ...rest, freeCpu: rest.nodes.reduce((sum, { cpu }) => sum + cpu, change) }));
 
-/** Up to eight, some of them endpoints, at most one of them this cluster. */
+/** Up to eight candidates, some of them endpoints, at most one of them the origin. */
 export const candidates: fc.Arbitrary<Candidate[]> = fc
   .tuple(
     fc.nat(16),

@@ -6,10 +6,10 @@ export const GiB = 1024 ** 3;
 
 export const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
 
-/** A core and a GiB. */
+/** One core and one GiB. */
 export const SMALL: Demand = { cpu: 1000, memory: GiB, gpu: 0 };
 
-/** A cluster of which everything was just said: a node for each number of cores, with 64 GiB and no GPU. */
+/** A fresh snapshot: a node for each number of cores, with 64 GiB and no GPU. */
 export function clusterWith(cores: readonly number[], others: Partial<Snapshot> = {}): Snapshot {
   const nodes = cores.map((each): Free => ({ cpu: each * 1000, memory: 64 * GiB, gpu: 0 }));
   return {
@@ -24,7 +24,7 @@ export function clusterWith(cores: readonly number[], others: Partial<Snapshot> 
   };
 }
 
-/** A member on the cluster of that name. */
+/** A member at the cluster of that name. */
 export function memberOn(cluster: string, others: Partial<Candidate> = {}): Candidate {
   return {
     member: `${cluster}/demo`,
@@ -41,5 +41,5 @@ export function memberOn(cluster: string, others: Partial<Candidate> = {}): Cand
 export const namesIn = (rankings: readonly Ranking[]) =>
   rankings.map(({ candidate }) => candidate.member.replace(/\/demo$/, ''));
 
-/** What chance is where it does not matter. */
+/** Random numbers for tests whose result does not depend on them. */
 export const never = () => 0;

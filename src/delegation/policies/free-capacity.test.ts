@@ -55,7 +55,7 @@ const cases: {
     refusal: 'no node has 2 cores and 2 GiB of memory free at once',
   },
   {
-    name: 'jobs sent since the snapshot count as used',
+    name: 'room: jobs sent since the snapshot count as used',
     snapshot: withNodes(node(4, 8)),
     inFlight: node(3, 1),
     needs: node(2, 1),
@@ -76,14 +76,14 @@ const cases: {
     refusal: 'it needs 2 cores and no node has more than 1 free',
   },
   {
-    name: 'memory of jobs sent since the snapshot counts as used',
+    name: 'room: memory of jobs sent since the snapshot counts as used',
     snapshot: withNodes(node(4, 8)),
     inFlight: node(0, 7),
     needs: node(1, 2),
     refusal: 'it needs 2 GiB of memory and no node has more than 1 GiB free, counting what was just sent there',
   },
   {
-    name: 'GPUs of jobs sent since the snapshot count as used',
+    name: 'room: GPUs of jobs sent since the snapshot count as used',
     snapshot: withNodes(node(4, 8, 1), node(4, 8, 1)),
     inFlight: node(0, 0, 2),
     needs: node(1, 1, 1),

@@ -16,7 +16,7 @@ test('load-based: the member with the most free CPU is first', () => {
   assert.deepEqual(namesIn(byLoad(given)), ['b', 'a']);
 });
 
-test('jobs sent since the snapshot count as used', () => {
+test('load-based: jobs sent since the snapshot count as used', () => {
   const given = [memberOn('a', { inFlight: { ...SMALL, cpu: 3000 } }), memberOn('b', { snapshot: clusterWith([6]) })];
   assert.deepEqual(namesIn(byLoad(given)), ['b', 'a']);
 });

@@ -11,7 +11,7 @@ import { type PolicyChoice, rank } from './rank.ts';
 
 const seeds = fc.integer();
 
-/** What a ranking promises, whatever the policy. */
+/** What every policy guarantees. */
 export function describePolicy(name: string, choice: PolicyChoice): void {
   const everyRanking = (check: (rankings: readonly Ranking[], given: readonly Candidate[]) => void) =>
     fc.assert(
@@ -20,15 +20,15 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       }),
     );
 
-  describe(`${name} as a policy`, () => {
-    test('every candidate is in the ranking once', () => {
+  describe(`policy: ${name}`, () => {
+    test('policy: every candidate is in the ranking once', () => {
       everyRanking((rankings, given) => {
         assert.equal(rankings.length, given.length);
         assert.deepEqual(new Set(rankings.map(({ candidate }) => candidate)), new Set(given));
       });
     });
 
-    test('excluded candidates come last, each with a reason', () => {
+    test('policy: excluded candidates come last, each with a reason', () => {
       everyRanking((rankings) => {
         const refusals = rankings.map(({ refusal }) => refusal);
         const first = refusals.findIndex((refusal) => refusal !== undefined);
@@ -37,13 +37,13 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       });
     });
 
-    test('every score is a number between the best and the worst', () => {
+    test('policy: every score is a number between the best and the worst', () => {
       everyRanking((rankings) => {
         for (const { score = 0 } of rankings) assert.ok(score >= 0 && score <= 100, String(score));
       });
     });
 
-    test('candidates without a score come after those with one', () => {
+    test('policy: candidates without a score come after those with one', () => {
       everyRanking((rankings) => {
         const scores = rankings.filter(({ refusal }) => refusal === undefined).map(({ score }) => score);
         const first = scores.indexOf(undefined);
@@ -51,7 +51,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       });
     });
 
-    test('a member is never chosen when a fresh snapshot shows no node with room for the job', () => {
+    test('policy: a member is never chosen when a fresh snapshot shows no node with room for the job', () => {
       fc.assert(
         fc.property(candidates, demands, seeds, (given, demand, seed) => {
           const full = given.map((each) => withNodesBelow(each, demand.cpu));
@@ -62,7 +62,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('a member is not refused when a fresh snapshot shows a node with exactly enough', () => {
+    test('policy: a member is not refused when a fresh snapshot shows a node with exactly enough', () => {
       fc.assert(
         fc.property(demands, (demand) => {
           const exact = { nodes: [demand], freeCpu: demand.cpu, nodeCount: 1, age: STALE };
@@ -72,7 +72,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('an outdated snapshot excludes no candidate, and neither does one of an endpoint', () => {
+    test('policy: an outdated snapshot excludes no candidate, and neither does one of an endpoint', () => {
       const full = clusterWith([0]);
       const given = [
         memberOn('fresh', { snapshot: { ...full, age: STALE } }),
@@ -84,14 +84,14 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       assert.deepEqual(namesIn(refused), ['fresh']);
     });
 
-    test('a member with a priority above 100 is never used', () => {
+    test('policy: a member with a priority above 100 is never used', () => {
       const given = [memberOn('never', { priority: 101 }), memberOn('last', { priority: 100 })];
       const [first, second] = rank(choice, given, SMALL, never);
       assert.equal(first?.candidate.member, 'last/demo');
       assert.match(second?.refusal ?? '', /priority is 101/);
     });
 
-    test('the input is not modified', () => {
+    test('policy: the input is not modified', () => {
       fc.assert(
         fc.property(candidates, demands, seeds, (given, demand, seed) => {
           rank(deepFreeze(structuredClone(choice)), deepFreeze(given), deepFreeze(demand), seededRandom(seed));
@@ -99,7 +99,7 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('the same random numbers give the same order', () => {
+    test('policy: the same random numbers give the same order', () => {
       fc.assert(
         fc.property(candidates, demands, seeds, (given, demand, seed) => {
           const again = () => rank(choice, given, demand, seededRandom(seed));
@@ -108,13 +108,13 @@ export function describePolicy(name: string, choice: PolicyChoice): void {
       );
     });
 
-    test('an empty list of candidates is no error', () => {
+    test('policy: an empty list of candidates is no error', () => {
       assert.deepEqual(rank(choice, [], SMALL, never), []);
     });
   });
 }
 
-/** The same, with a fresh snapshot of two nodes that have a millicore too little each. */
+/** The candidate with a fresh snapshot of two nodes that each have one millicore too little. */
 function withNodesBelow(candidate: Candidate, millicores: number): Candidate {
   const tooSmall = { cpu: millicores - 1, memory: 2 ** 40, gpu: 8 };
   const snapshot = { nodes: [tooSmall, tooSmall], freeCpu: 2 * millicores, nodeCount: 2, age: 0 };

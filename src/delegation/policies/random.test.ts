@@ -9,7 +9,7 @@ const DRAWS = 20_000;
 
 const members = (...names: string[]) => names.map((name) => memberOn(name));
 
-/** How often each order came. */
+/** Counts how often each order is drawn. */
 function ordersOf(draw: (random: () => number) => readonly string[]): Map<string, number> {
   const random = seededRandom(7);
   const counts = new Map<string, number>();
@@ -20,7 +20,7 @@ function ordersOf(draw: (random: () => number) => readonly string[]): Map<string
   return counts;
 }
 
-/** Chi-square against what should be. With up to five degrees of freedom, 20.5 is passed once in a thousand seeds. */
+/** Chi-square test. With up to five degrees of freedom, one of a thousand seeds exceeds 20.5 by chance. */
 function assertDistributed(counts: Map<string, number>, expected: Readonly<Record<string, number>>): void {
   assert.deepEqual([...counts.keys()].toSorted(), Object.keys(expected).toSorted());
   const deviation = Object.entries(expected).reduce((sum, [order, share]) => {
@@ -33,7 +33,7 @@ function assertDistributed(counts: Map<string, number>, expected: Readonly<Recor
 const drawing = (given: readonly Candidate[], weights: Weights) =>
   ordersOf((random) => namesIn(orderRandomly(given, weights, random)));
 
-/** Of three without weights, and of a list that is shuffled. */
+/** The distribution of three candidates without weights, and of a shuffled list. */
 const alike = { abc: 1 / 6, acb: 1 / 6, bac: 1 / 6, bca: 1 / 6, cab: 1 / 6, cba: 1 / 6 };
 
 test('random: without weights all orders are equally likely', () => {

@@ -7,7 +7,7 @@ import { clusterWith, GiB, memberOn } from './candidate.fixture.ts';
 import type { Candidate } from './policy.ts';
 import { rank } from './rank.ts';
 
-/** F16: one snapshot, many jobs before the next. Gives how many went to each; one that nobody can take goes nowhere. */
+/** F16: many jobs are sent before the next snapshot. Returns how many each member gets; a job that fits nowhere is dropped. */
 function send(jobs: number, demand: Demand, members: readonly Candidate[], seed = 1): number[] {
   const random = seededRandom(seed);
   const sent = members.map(() => 0);

@@ -15,7 +15,7 @@ const scoresOf = (given: readonly Candidate[]) =>
 
 const memory = (bytes: number) => ({ nodes: [{ cpu: 8000, memory: bytes, gpu: 0 }] });
 
-/** Members that differ in one thing only: that one decides, from 0 to 100. */
+/** Two members that differ in one criterion only: the better one scores 0, the other 100. */
 const criteria: { name: string; better: Partial<Snapshot>; worse: Partial<Snapshot> }[] = [
   { name: 'a shorter round trip', better: { roundTrip: 10 }, worse: { roundTrip: 11 } },
   { name: 'more nodes', better: { nodeCount: 3 }, worse: { nodeCount: 2 } },
@@ -82,15 +82,15 @@ for (const { name, a, b, score } of pairs) {
   });
 }
 
-test('F2: one member is the best there is', () => {
+test('topsis: a single member has the best score (F2)', () => {
   assert.deepEqual(scoresOf([memberOn('a')]), { a: 0 });
 });
 
-test('F2: members without any difference are all the best', () => {
+test('topsis: equal members all have the best score (F2)', () => {
   assert.deepEqual(scoresOf([memberOn('a'), memberOn('b'), memberOn('c')]), { a: 0, b: 0, c: 0 });
 });
 
-test('F2: nothing but zeros is no difference', () => {
+test('topsis: members whose figures are all zero are equal (F2)', () => {
   const zeros = { nodes: [NOTHING], freeCpu: 0, nodeCount: 0, age: 0, roundTrip: 0, meanDuration: 0, pending: 0 };
   const given = [memberOn('a', { snapshot: zeros }), memberOn('b', { snapshot: zeros })];
   const scores = rank({ policy: 'topsis' }, given, NOTHING, never).map(({ score }) => score);

@@ -7,7 +7,7 @@ import { Scoreboard } from './scoreboard.ts';
 const SNAPSHOT: Snapshot = { nodes: [{ cpu: 4000, memory: 8, gpu: 0 }], freeCpu: 4000, nodeCount: 1, age: 0 };
 const JOB = { cpu: 1000, memory: 2, gpu: 0 };
 
-/** A board whose cluster answers when the test says so, and a clock that stands still. */
+/** A scoreboard whose cluster answers when the test resolves a request, and a clock that the test advances. */
 function scene() {
   const clock = { ms: 1_000 };
   const questions: PromiseWithResolvers<Snapshot>[] = [];
@@ -212,7 +212,7 @@ test('no room: a rejection ends with the next snapshot, or after a while without
   scores.noteNoRoom('b', 'b/demo', JOB, 'no room');
   questions[0]?.resolve(SNAPSHOT);
   await eventually(() => assert.deepEqual(changes, ['b room']));
-  // It was asked before the member refused.
+  // This snapshot was requested before the rejection.
   assert.equal(scores.noRoomReason('b', 'b/demo', JOB), 'no room');
   clock.ms += 4_990;
   scores.onReachable('b');
@@ -279,7 +279,7 @@ test('cause: an error is reported when it is new, and again after an answer', as
     if (answer instanceof Error) questions.at(-1)?.reject(answer);
     else questions.at(-1)?.resolve(answer);
     const count = questions.length;
-    // It is asked again only when it is known what became of this one.
+    // The next request is sent only after this one has ended.
     await eventually(() => {
       clock.ms += 10_000;
       scores.watch([board]);

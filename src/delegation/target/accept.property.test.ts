@@ -91,7 +91,7 @@ function expected(error: unknown): void {
   assert.ok(error instanceof Error && 'code' in error && REFUSALS.includes(String(error.code)), String(error));
 }
 
-/** The origin is well again, and every script ends. */
+/** The origin answers again, and every script ends. */
 async function settle(target: TestTarget): Promise<TestTarget> {
   target.origin.silent = false;
   target.origin.fences = false;

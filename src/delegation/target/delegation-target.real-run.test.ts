@@ -11,7 +11,7 @@ import { createStaging } from '../../staging/index.ts';
 import { scratch } from '../../staging/transfers/embedded-store.fixture.ts';
 import { type Context, openTarget, type ScriptedOrigin } from './target.fixture.ts';
 
-/** Scripts are real processes, and files really travel. */
+/** Scripts are real processes, and files are really transferred. */
 async function openRealTarget(t: Context, script: string) {
   const directory = scratch(t);
   const staging = createStaging({ workers: 1, networks: [] });
@@ -26,10 +26,10 @@ async function openRealTarget(t: Context, script: string) {
 const read = async ({ objects }: ScriptedOrigin, key: string) =>
   buffer(objects.readObject({ bucket: 'outputs', key: `allowed/cow/cow-1/1/${key}` }).stream);
 
-/** With a lease of nothing: for the offer, to begin, and for the input. */
+/** The permits that an attempt with a lease of 0 requests before its upload: for the offer, the start and the input. */
 const FIRST_ONES = 3;
 
-/** What was handed in is exactly what lies in staging. */
+/** The reported manifest lists exactly the files in staging. */
 async function assertHandedIn(origin: ScriptedOrigin, names: string[]): Promise<void> {
   const { report } = origin.reports.at(-1) ?? {};
   assert.ok(report?.state === 'succeeded', JSON.stringify(report));
@@ -86,7 +86,7 @@ test('real run: an attempt that the next manager resumed delivers its results al
 
 test('real run: results that wait for an unreachable origin survive a stop of the manager', async (t) => {
   const { target, newRunner } = await openRealTarget(t, 'echo done > "$TMP_OUTPUT_DIR/out"');
-  // Not young enough to upload with.
+  // The permit expires at once, so the upload needs another one.
   target.origin.lease = 0;
   const permit = target.origin.permit.bind(target.origin);
   target.origin.permit = async (...given) => {

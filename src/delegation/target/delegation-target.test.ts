@@ -6,7 +6,7 @@ import { KEY, MEMBER, openTarget, type ScriptedOrigin, type TestTarget } from '.
 
 const MANIFEST = 'a'.repeat(64);
 
-/** An offer that was taken, and whose script runs. */
+/** An accepted offer whose script runs. */
 async function running(target: TestTarget, epoch = 1): Promise<string> {
   const { attempt } = await target.offer({ epoch });
   await eventually(() => assert.ok(target.runner.attempts.has(attempt)));
@@ -152,7 +152,7 @@ test('run: a script continues while its worker has no key, because the key may j
 
 test('start: a job whose origin is away before it starts is released when the lease is over', async (t) => {
   const target = await openTarget(t);
-  // Not young enough to begin with: it is asked for again, and nobody answers.
+  // The permit expires at once, so the target requests another one, and the origin does not answer.
   target.origin.lease = 0;
   const gate = Promise.withResolvers<void>();
   target.origin.gate = gate.promise;
@@ -301,7 +301,7 @@ test('restart: an attempt that started before its start was recorded is resumed 
   target.end();
   const { jobs } = target.cluster;
   const record = await jobs.get(target.key(attempt));
-  // As if the manager had died a moment earlier.
+  // As if the manager had been killed a moment earlier.
   if (record) await jobs.update(record, record.version, { startedAt: undefined } as never);
   assert.equal((await target.get(attempt))?.startedAt, undefined);
   target.origin.silent = true;

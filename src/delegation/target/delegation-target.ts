@@ -8,7 +8,7 @@ import { prepareDelegated } from './prepare.ts';
 import { keepReporting, reportCancelled, reportResult } from './reporting.ts';
 import { openTarget, type TargetConfig, type TargetDeps } from './target.ts';
 
-/** The jobs that were taken from other clusters, and what is done with them. */
+/** The target: accepts, runs and reports jobs of other clusters. */
 export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'> {
   readonly #closing = new AbortController();
   readonly #deps: TargetDeps;
@@ -50,7 +50,7 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
     return reportResult(record, stopping, this.#deps);
   }
 
-  /** One that waited here was ended here. */
+  /** Reports to its origin that a waiting job was cancelled at this target. */
   reportCancelled(record: JobRecord): void {
     reportCancelled(record, this.#deps).catch((problem: unknown) => this.#deps.report(problem, record));
   }

@@ -1,6 +1,6 @@
 /**
- * What a manager works with, until it dies: from then on nothing that it still does has an effect, and nothing is answered.
- * That is what kill -9 does, within one process. What it has begun may still happen, see `underWay`.
+ * Wraps a dependency of a manager that can be killed, to have the effect of kill -9 within one process: after `death`,
+ * calls have no effect and never resolve. Calls that began before may still have an effect; they are in `underWay`.
  */
 export function mortal<T extends object>(thing: T, death: AbortSignal, underWay = new Set<unknown>()): T {
   return new Proxy(thing, {

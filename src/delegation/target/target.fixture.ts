@@ -36,19 +36,19 @@ export const ORIGIN_ID = 'oscar-cluster';
 export const MEMBER = 'oscar-cluster-b/calf';
 export const KEY = new Secret('member-key');
 
-/** An origin that says what the test wants it to, with a real store. */
+/** An origin whose answers the test chooses, with a real store. */
 export class ScriptedOrigin implements Origin {
   readonly permits: AttemptKey[] = [];
   readonly reports: { attempt: AttemptKey; report: Report }[] = [];
   readonly opened: EnteredJob[] = [];
-  /** What is asked is not answered. */
+  /** No request is answered. */
   silent = false;
-  /** What is asked is answered with this. */
+  /** The answer to every request, if set. */
   over: Error | undefined;
   lease = 90_000;
-  /** Names the input of a job, if it has one. */
+  /** The input file of a job, if it has one. */
   input: { bucket: string; key: string } | undefined;
-  /** Waited for before a permit is given. */
+  /** A permit is issued only after this resolves. */
   gate: Promise<void> = Promise.resolve();
   store: StoreOfOrigin;
   readonly objects: ObjectStoreServer;
@@ -97,23 +97,23 @@ export class ScriptedOrigin implements Origin {
   #answer(as: MemberKey): void {
     if (this.silent) throw new PeerError('unreachable', 'cluster "oscar-cluster" does not answer');
     if (this.over) throw this.over;
-    if (as.member !== MEMBER || !as.key.equals(KEY)) throw new PeerError('refused', 'who is that?');
+    if (as.member !== MEMBER || !as.key.equals(KEY)) throw new PeerError('refused', 'unknown member');
   }
 }
 
 export interface TargetOptions<R extends Runner = PuppetRunner> {
   readonly cpu?: number;
   readonly runner?: R;
-  /** What stands in the worker's definition. */
+  /** Merged into the worker's definition. */
   readonly definition?: Record<string, unknown>;
   readonly parts?: Partial<TargetConfig>;
-  /** What becomes of the store of its jobs. */
+  /** Wraps the job store. */
   readonly store?: (store: JobStore) => JobStore;
-  /** How much faster waits go by. */
+  /** The factor by which waits are shorter. */
   readonly faster?: number;
 }
 
-/** A cluster that takes jobs: real records, a real store of the origin; the test plays scripts and the origin. */
+/** A target with real records and a real store of the origin. The test controls the scripts and the origin's answers. */
 export class TestTarget<R extends Runner = PuppetRunner> {
   readonly origin: ScriptedOrigin;
   readonly cluster: LocalCluster;
@@ -123,7 +123,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
   readonly taken: DelegationTarget;
   readonly worker: ServiceRecord;
   readonly problems: unknown[] = [];
-  /** Milliseconds that the clock of this cluster is ahead. */
+  /** By how many milliseconds the clock of this cluster is ahead. */
   ahead = 0;
   readonly #options: TargetOptions<R>;
   readonly #probe: Pick<TargetConfig, 'unreadable' | 'unreachable'>;
@@ -193,13 +193,13 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     return this;
   }
 
-  /** As by kill -9. */
+  /** Like kill -9. */
   end(): void {
     this.#death.abort();
     this.stop();
   }
 
-  /** As when it is told to. */
+  /** A regular stop. */
   stop(): void {
     this.dispatcher.stop();
     this.taken.close();
@@ -217,7 +217,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     return this.cluster.jobs.get(this.key(attempt));
   }
 
-  /** The job, as soon as it is in that state. */
+  /** Resolves to the job as soon as it is in that state. */
   async until(attempt: string, state: JobRecord['state']): Promise<JobRecord> {
     const { jobs } = this.cluster;
     for (;;) {
@@ -233,10 +233,10 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     }
   }
 
-  /** As after a crash: the next manager on the same records, and scripts that went on meanwhile. */
+  /** Kills this manager and starts the next one on the same records. Scripts continue meanwhile. */
   async restarted(runner: R = this.runner): Promise<TestTarget<R>> {
     this.end();
-    // After a death nothing is written any more.
+    // A killed manager writes nothing later.
     await Promise.allSettled(this.#writes);
     if (this.runner instanceof PuppetRunner) {
       await this.runner.close();
