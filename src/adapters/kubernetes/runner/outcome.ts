@@ -113,7 +113,7 @@ function evicted({ status, spec }: Pod): OutcomeParts | undefined {
   const { reason, message = '' } = status ?? {};
   if (reason === 'Evicted') {
     return OVER_ITS_DISK.test(message)
-      ? failed('DiskFull', `the script wrote more to the disk than it may: ${message}`)
+      ? failed('DiskFull', `the script exceeded its limit of disk space: ${message}`)
       : failed('Lost', `the node ${spec.nodeName} ended it to save itself: ${message}`);
   }
   if (reason === 'Terminated' || reason === 'NodeShutdown' || reason === 'Shutdown') {
