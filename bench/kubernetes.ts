@@ -4,7 +4,7 @@ import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { namespaceFor } from '../src/identity/index.ts';
 import { storeClient } from '../src/ports/conformance/object-store-under-test.fixture.ts';
 import { BUSYBOX } from '../test/docker/busybox.ts';
-import { SERVICES_NAMESPACE } from '../test/kubernetes/bench.ts';
+import { SERVICES_NAMESPACE } from '../test/kubernetes/testbed.ts';
 import { PodManagers } from '../test/kubernetes/pod-managers.ts';
 import { ROOT } from '../test/minio/minio.ts';
 import { ALICE } from '../test/support/issuer-users.ts';

@@ -1,8 +1,8 @@
 import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import type { LocalCluster } from '../../src/adapters/sqlite/index.ts';
-import { type Bench, startBench } from './bench.ts';
+import { type Bench, startBench } from './testbed.ts';
 
-/** Stands in for the embedded cluster where `catalog.kubernetes.ts` puts it. */
+/** Stands in for the embedded cluster where `services.kubernetes.ts` puts it. */
 export const bench: Bench = await startBench();
 
 /** Opened at once, though the API is not there at once: every call waits for it. */

@@ -21,7 +21,7 @@ import {
 } from '../../src/ports/conformance/runner-under-test.ts';
 import type { Runner } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER, NO_SHELL } from '../docker/busybox.ts';
-import { PODS_NAMESPACE, type PodPlace, startPodBench } from './pod-bench.ts';
+import { PODS_NAMESPACE, type PodPlace, startPodBench } from './pod-testbed.ts';
 
 const FOREVER = 'while :; do sleep 0.1; done';
 

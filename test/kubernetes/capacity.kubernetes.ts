@@ -9,7 +9,7 @@ import { readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
 import { JOB_KEY } from '../../src/adapters/kubernetes/objects/labels.ts';
 import { describeCapacity } from '../../src/ports/conformance/capacity.conformance.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { startBench } from './bench.ts';
+import { startBench } from './testbed.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES, MANAGER_NAMESPACE } from './manager-rights.ts';
 import { Proxy } from './proxy.ts';
 import { SimulatedNodes } from './simulated-nodes.ts';

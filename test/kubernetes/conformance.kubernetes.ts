@@ -3,7 +3,7 @@ import { describeJournal } from '../../src/ports/conformance/journal.conformance
 import { describeSecretStore } from '../../src/ports/conformance/secret-store.conformance.ts';
 import { describeServiceStore } from '../../src/ports/conformance/service-store.conformance.ts';
 import { describeSettingsStore } from '../../src/ports/conformance/settings-store.conformance.ts';
-import { startBench } from './bench.ts';
+import { startBench } from './testbed.ts';
 
 /** The same promises as SQLite's, on a real API server and with no more rights than a manager has. */
 const bench = await startBench();

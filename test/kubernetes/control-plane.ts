@@ -5,7 +5,7 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { Admin } from './admin.ts';
 import { Certificates } from './certificates.ts';
 import { argsOf, type Flags } from './flags.ts';
-import { type Lateness, LateWay } from './late-way.ts';
+import { type Lateness, LateWay } from './delaying-proxy.ts';
 import { installManager } from './manager-rights.ts';
 import { end, isRunning, Processes, type Started } from './processes.ts';
 import { type Binaries, programs } from './programs.ts';

@@ -6,7 +6,7 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { type ServiceStore, StoreError } from '../../src/ports/index.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { QUICK, startBench } from './bench.ts';
+import { QUICK, startBench } from './testbed.ts';
 import { Proxy } from './proxy.ts';
 
 const bench = await startBench();

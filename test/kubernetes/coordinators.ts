@@ -15,8 +15,8 @@ import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
 import { type Seen, startWire, type Wire } from '../support/wire.ts';
 import { ControlPlane } from './control-plane.ts';
 import { managerSettings } from './manager-settings.ts';
-import type { Gate } from './steps-gate.ts';
-import { Traces } from './steps-traces.ts';
+import type { Gate } from './kill-gate.ts';
+import { Traces } from './object-inventory.ts';
 
 /** A manager of the coordinator, a process of its own. */
 export interface Replica extends ManagerProcess {

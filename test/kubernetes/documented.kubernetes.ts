@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { ATTEMPT, HOLD } from '../../src/adapters/kubernetes/runner/pod.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import { ControlPlane } from './control-plane.ts';
 import { CHART, CHECKOUT, documented, type Operator, operator } from './helm.ts';
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';

@@ -8,10 +8,10 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { StoreError } from '../../src/ports/index.ts';
-import { type Bench, QUICK, startBench } from './bench.ts';
+import { type Bench, QUICK, startBench } from './testbed.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES } from './manager-rights.ts';
 import { Proxy } from './proxy.ts';
-import { waysTo } from './ways.ts';
+import { waysTo } from './open-clusters.ts';
 
 /** What goes wrong with an API server, and that managers say it, stay up, and recover by themselves. */
 const bench: Bench = await startBench({ controllers: true });

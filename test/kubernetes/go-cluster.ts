@@ -16,7 +16,7 @@ import { storeClient } from '../../src/ports/conformance/object-store-under-test
 import { type Minio, ROOT } from '../minio/minio.ts';
 import { ALICE, BOB } from '../support/issuer-users.ts';
 import type { Admin } from './admin.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 export const ALICES_NAMESPACE = namespaceFor(ALICE.sub, SERVICES_NAMESPACE);
 

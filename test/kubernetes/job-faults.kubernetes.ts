@@ -6,8 +6,8 @@ import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-tes
 import { sampleJob, sampleProgress, storageJob } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './bench.ts';
-import { waysTo } from './ways.ts';
+import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
+import { waysTo } from './open-clusters.ts';
 
 /** What goes wrong between a manager and the API server while it keeps jobs there. */
 const bench = await startBench();

@@ -12,7 +12,7 @@ import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-tes
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
 import { programs } from './programs.ts';
 
 /** Jobs as Kubernetes and people see them, with the controllers that could meddle. */

@@ -9,7 +9,7 @@ import { accepted } from '../../src/ports/conformance/job-store-under-test.ts';
 import { EPOCH, sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
 
 /** Jobs as Jobs of a real API server, kept with no more rights than a manager has. */
 const bench = await startBench();

@@ -5,7 +5,7 @@ import type { Service } from '../../src/model/service/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './bench.ts';
+import { startBench } from './testbed.ts';
 import { installKnativeTypes } from './knative/install.ts';
 
 /** What lies in the API for Knative, and what becomes of it with its service (docs/operation.md#what-is-where). */

@@ -12,7 +12,7 @@ import { sampleJob } from '../../src/ports/conformance/sample-job.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import type { Operator } from './helm.ts';
 import { installKueue } from './install-kueue.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';

@@ -7,7 +7,7 @@ import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './bench.ts';
+import { startBench } from './testbed.ts';
 
 /** How things lie in the API, for `kubectl` users and for a Go manager beside us (docs/operation.md#what-is-where). */
 const bench = await startBench();

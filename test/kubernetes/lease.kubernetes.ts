@@ -5,7 +5,7 @@ import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import type { Version } from '../../src/lib/version.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { StoreError } from '../../src/ports/index.ts';
-import { QUICK, startBench } from './bench.ts';
+import { QUICK, startBench } from './testbed.ts';
 import { Proxy } from './proxy.ts';
 
 const bench = await startBench();

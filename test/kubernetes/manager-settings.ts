@@ -1,4 +1,4 @@
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 
 /** The settings of a manager that keeps its services there. */

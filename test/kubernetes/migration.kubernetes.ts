@@ -12,7 +12,7 @@ import { eventually, Outside } from '../support/jobs.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import { ControlPlane } from './control-plane.ts';
 import {
   ALICES_KEYS,

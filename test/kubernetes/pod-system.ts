@@ -4,7 +4,7 @@ import { bothAt, Minio } from '../minio/minio.ts';
 import { IDS } from '../support/cluster-processes.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { runWholeSystemTests, type WholeSystemTests } from '../support/whole-system.ts';
-import { FarMeeting } from './far-meeting.ts';
+import { FarMeeting } from './meeting-server.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 import { wipe } from './wipe.ts';

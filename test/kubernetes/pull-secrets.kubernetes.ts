@@ -3,7 +3,7 @@ import { after, beforeEach, test } from 'node:test';
 import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './bench.ts';
+import { startBench } from './testbed.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 
 /** What the manager's image is pulled with, in the namespaces of services: with the rights of a manager, and Kubernetes' own rules. */

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
 /** Pods take their time on a busy machine. */

@@ -4,7 +4,7 @@ import { describeRunner } from '../../src/ports/conformance/runner.conformance.t
 import type { RunnerUnderTest } from '../../src/ports/conformance/runner-under-test.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { runsAnywhere } from '../support/machine-processes.ts';
-import { startPodBench } from './pod-bench.ts';
+import { startPodBench } from './pod-testbed.ts';
 
 /** Scripts in real pods, started with no more rights than a manager has. */
 const bench = await startPodBench();

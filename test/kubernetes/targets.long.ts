@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { storyOf } from '../support/delegation.ts';
 import { expectStatus } from '../support/federation.ts';
 import type { Replica } from './pod-managers.ts';
-import { eventually } from './steps-rounds.ts';
+import { eventually } from './kill-rounds.ts';
 import { Targets } from './targets.ts';
 
 /** Of a leader that is gone another one hears after seconds; and each round has pods that take their time. */

@@ -9,9 +9,9 @@ import { type People, startPeople } from '../support/people.ts';
 import { startWire, type Wire } from '../support/wire.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
-import type { Gate } from './steps-gate.ts';
-import { eventually } from './steps-rounds.ts';
-import { Traces } from './steps-traces.ts';
+import type { Gate } from './kill-gate.ts';
+import { eventually } from './kill-rounds.ts';
+import { Traces } from './object-inventory.ts';
 
 const ORIGIN = 'origin';
 const TARGET = 'target';

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { eventually, Outside } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
 /** A leader that dies is followed soon. */

@@ -21,7 +21,7 @@ import {
 } from '../../src/ports/conformance/runner-under-test.ts';
 import type { StandbyRequest } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER } from '../docker/busybox.ts';
-import { PODS_NAMESPACE, startPodBench } from './pod-bench.ts';
+import { PODS_NAMESPACE, startPodBench } from './pod-testbed.ts';
 
 /** Pods that wait for their jobs, on a real node. */
 const bench = await startPodBench();

@@ -8,7 +8,7 @@ import { Processes } from '../processes.ts';
 import { corednsProgram, metricsServerProgram, programs } from '../programs.ts';
 import { startDns, startMetrics } from './add-ons.ts';
 import { nodeImages } from './images.ts';
-import { Keeper } from './keeper.ts';
+import { Keeper } from './cluster-lock.ts';
 import { inNetwork, makeNetwork } from './network.ts';
 import { ClusterNode } from './node.ts';
 import { nodePackages } from './packages.ts';

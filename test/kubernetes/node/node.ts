@@ -11,7 +11,7 @@ import type { ControlPlane } from '../control-plane.ts';
 import { argsOf, type Flags } from '../flags.ts';
 import { environment, isRunning, Processes, type Started } from '../processes.ts';
 import { makeCgroups, removeCgroups } from './cgroups.ts';
-import { killAll, processesOfNetwork, processesOfPods } from './leftovers.ts';
+import { killAll, processesOfNetwork, processesOfPods } from './cleanup.ts';
 import type { Names } from './names.ts';
 import { inNetwork } from './network.ts';
 import { containerdSettings, KERNEL_SETTINGS, kubeletSettings, podNetwork, proxySettings } from './settings.ts';

@@ -11,7 +11,7 @@ const MOST = 20;
 /** Somebody else's tests may use the number. */
 const PATIENCE_MS = 600_000;
 
-const CHILD = fileURLToPath(new URL('keeper.child.ts', import.meta.url));
+const CHILD = fileURLToPath(new URL('cluster-lock.child.ts', import.meta.url));
 
 /** The right to be the cluster of some number on this machine, with an empty directory for it. */
 export class Keeper {

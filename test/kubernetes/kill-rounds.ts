@@ -4,7 +4,7 @@ import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import type { SeenJob } from '../support/jobs.ts';
 import type { ManagerProcess } from '../support/process.ts';
-import { type Gate, type Halt, REPEAT, type Round, type Walk } from './steps-gate.ts';
+import { type Gate, type Halt, REPEAT, type Round, type Walk } from './kill-gate.ts';
 
 /** Pods take their time, all the more when there are many; and members that are silent are given up after a while. */
 const PATIENCE = 300_000;

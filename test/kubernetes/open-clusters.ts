@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/adapters/kubernetes/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { type Bench, QUICK } from './bench.ts';
+import { type Bench, QUICK } from './testbed.ts';
 import { Proxy } from './proxy.ts';
 
 type Times = KubernetesClusterOptions['times'];

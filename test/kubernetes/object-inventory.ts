@@ -9,7 +9,7 @@ import {
 import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { type Minio, ROOT } from '../minio/minio.ts';
 import type { Admin } from './admin.ts';
-import { eventually } from './steps-rounds.ts';
+import { eventually } from './kill-rounds.ts';
 
 interface Item {
   readonly metadata: {

@@ -6,8 +6,8 @@ import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { ControlPlane } from './control-plane.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { managerSettings } from './manager-settings.ts';
-import { Gate } from './steps-gate.ts';
-import { Traces } from './steps-traces.ts';
+import { Gate } from './kill-gate.ts';
+import { Traces } from './object-inventory.ts';
 
 /** More than anything lives that nobody looks after: what was begun so long ago is settled at once. */
 const LONG_AGO = 120_000;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually, service } from '../support/jobs.ts';
 import { ADMIN, type Answer } from '../support/manager.ts';
-import { ask } from './steps-call.ts';
-import type { Halt, Side } from './steps-gate.ts';
-import { MEMBERS, type Scene } from './steps-scene.ts';
+import { ask } from './kill-calls.ts';
+import type { Halt, Side } from './kill-gate.ts';
+import { MEMBERS, type Scene } from './kill-clusters.ts';
 
 /** Names that stand at the same time in one manager: each keeps a connection of it busy. */
 const STANDING = 12;

@@ -5,7 +5,7 @@ import { openBlobStore } from '../../src/adapters/object-stores/blob-store.fixtu
 import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
 
 const bench = await startBench();
 const { blobs: shelf, close: closeShelf } = await openBlobStore();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { SeenJob } from '../support/jobs.ts';
 import { Coordinators, type Replica } from './coordinators.ts';
-import { Gate, type Walk } from './steps-gate.ts';
+import { Gate, type Walk } from './kill-gate.ts';
 import {
   type Case,
   eventually,
@@ -12,7 +12,7 @@ import {
   type Rounds,
   StepScene,
   testSteps,
-} from './steps-rounds.ts';
+} from './kill-rounds.ts';
 
 /**
  * A job goes to another cluster, and the manager of its origin is killed at each write: to Kubernetes, to the store, to the

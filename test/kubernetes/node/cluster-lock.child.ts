@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { removeLeftovers } from './leftovers.ts';
+import { removeLeftovers } from './cleanup.ts';
 import { namesOf, TAKEN } from './names.ts';
 
 /**

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { Cluster } from './node/cluster.ts';
-import { processesOfNetwork, processesOfPods } from './node/leftovers.ts';
+import { processesOfNetwork, processesOfPods } from './node/cleanup.ts';
 import { type Names, namesOf } from './node/names.ts';
 import { KERNEL_SETTINGS } from './node/settings.ts';
 
@@ -74,7 +74,7 @@ function keeperOf({ id }: Names): number {
   const found = readdirSync('/proc').find((pid) => {
     try {
       const command = /^\d+$/.test(pid) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : '';
-      return command.endsWith(`keeper.child.ts\0${id}\0`);
+      return command.endsWith(`cluster-lock.child.ts\0${id}\0`);
     } catch {
       return false;
     }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { SeenJob } from '../support/jobs.ts';
 import type { Replica } from './pod-managers.ts';
-import { Gate, type Walk } from './steps-gate.ts';
-import { type Case, eventually, type Lesson, placeOf, type Rounds, StepScene, testSteps } from './steps-rounds.ts';
+import { Gate, type Walk } from './kill-gate.ts';
+import { type Case, eventually, type Lesson, placeOf, type Rounds, StepScene, testSteps } from './kill-rounds.ts';
 import { Targets } from './targets.ts';
 
 /**

@@ -8,8 +8,8 @@ import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN } from '../support/manager.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
-import { PatientOutside } from './steps-call.ts';
-import { Gate, type Walk } from './steps-gate.ts';
+import { PatientOutside } from './kill-calls.ts';
+import { Gate, type Walk } from './kill-gate.ts';
 import {
   type Case,
   eventually,
@@ -19,8 +19,8 @@ import {
   type Rounds,
   StepScene,
   testSteps,
-} from './steps-rounds.ts';
-import { Traces } from './steps-traces.ts';
+} from './kill-rounds.ts';
+import { Traces } from './object-inventory.ts';
 
 /** What causes a job: a file, or somebody who waits for the answer. */
 export type Cause = 'file' | 'call';

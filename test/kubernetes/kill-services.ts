@@ -4,10 +4,10 @@ import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import { service } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
-import { ask } from './steps-call.ts';
-import { type Case, deedsOf, expect, insist, killAt, type Lesson, learn, read, workerOf } from './steps-deeds.ts';
-import { REPEAT, type Round } from './steps-gate.ts';
-import { MEMBERS, Scene } from './steps-scene.ts';
+import { ask } from './kill-calls.ts';
+import { type Case, deedsOf, expect, insist, killAt, type Lesson, learn, read, workerOf } from './kill-operations.ts';
+import { REPEAT, type Round } from './kill-gate.ts';
+import { MEMBERS, Scene } from './kill-clusters.ts';
 
 const FOREIGN = 'foreign';
 
