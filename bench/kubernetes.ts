@@ -164,7 +164,7 @@ async function onNode() {
 
 async function startJobs(our: PodManagers, outside: Outside) {
   const { admin } = our.cluster;
-  const definition = scriptService('tells', our.tells, { ...NO_FILES, image: BUSYBOX, cpu: '0.1', memory: '32Mi' });
+  const definition = scriptService('tells', our.reportRun, { ...NO_FILES, image: BUSYBOX, cpu: '0.1', memory: '32Mi' });
   const token = await outside.create(ADMIN, definition);
   const first = await outside.submit(token, definition.name, '{}');
   const plain = new PlainJobs(admin, await attemptPattern(admin, SERVICES_NAMESPACE, first));
@@ -175,9 +175,9 @@ async function startJobs(our: PodManagers, outside: Outside) {
   const ways = {
     ours,
     same: { begin: (turn: number) => plain.same(`same-${turn}`), end: (id: string) => plain.remove(id) },
-    alone: { begin: (turn: number) => plain.alone(`alone-${turn}`, our.tells), end: (id: string) => plain.remove(id) },
+    alone: { begin: (turn: number) => plain.alone(`alone-${turn}`, our.reportRun), end: (id: string) => plain.remove(id) },
   };
-  const times = await startTimes(ways, STARTS, (id) => our.told(id) > 0);
+  const times = await startTimes(ways, STARTS, (id) => our.countRuns(id) > 0);
   return {
     started: median(times.ours),
     startedSlow: percentile(times.ours, 95),

@@ -1,13 +1,13 @@
 import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import type { LocalCluster } from '../../src/adapters/sqlite/index.ts';
-import { type Bench, startBench } from './testbed.ts';
+import { startTestbed, type Testbed } from './testbed.ts';
 
 /** Stands in for the embedded cluster where `services.kubernetes.ts` puts it. */
-export const bench: Bench = await startBench();
+export const testbed: Testbed = await startTestbed();
 
 /** Opened at once, though the API is not there at once: every call waits for it. */
 export function openLocalCluster(): Omit<LocalCluster, 'seal' | 'jobs'> {
-  const opening = bench.wipe().then(() => bench.open());
+  const opening = testbed.wipe().then(() => testbed.open());
   return {
     services: awaited(opening, 'services'),
     secrets: awaited(opening, 'secrets'),

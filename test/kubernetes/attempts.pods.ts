@@ -21,13 +21,13 @@ import {
 } from '../../src/ports/conformance/runner-under-test.ts';
 import type { Runner } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER, NO_SHELL } from '../docker/busybox.ts';
-import { PODS_NAMESPACE, type PodPlace, startPodBench } from './pod-testbed.ts';
+import { type IsolatedRunners, PODS_NAMESPACE, startPodTestbed } from './pod-testbed.ts';
 
 const FOREVER = 'while :; do sleep 0.1; done';
 
-const bench = await startPodBench();
-after(() => bench.stop());
-const { admin } = bench.cluster;
+const testbed = await startPodTestbed();
+after(() => testbed.stop());
+const { admin } = testbed.cluster;
 
 interface Pod {
   readonly metadata: { readonly name: string; readonly labels: Record<string, string>; readonly uid: string };
@@ -40,7 +40,7 @@ const jobPath = (name = '') => `/apis/batch/v1/namespaces/${PODS_NAMESPACE}/jobs
 /** Where the tests are that need nothing of the machine but time. */
 const AT_ONCE = 8;
 
-interface Scene extends PodPlace {
+interface Scene extends IsolatedRunners {
   readonly runner: KubernetesRunner;
   readonly attemptOf: (script: string, more?: Partial<Attempt>) => Attempt;
 }
@@ -52,13 +52,13 @@ function podTest(
   options: Partial<KubernetesRunnerOptions> = {},
 ): void {
   test(name, async () => {
-    const place = await bench.place();
+    const place = await testbed.place();
     const runner = await place.open(options);
     const attemptOf = (script: string, more = {}) => ({ ...plain(script, place.stores), ...more });
     try {
       await body({ ...place, runner, attemptOf });
     } finally {
-      await place.leave(runner);
+      await place.close(runner);
     }
   });
 }
@@ -292,7 +292,7 @@ describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () =
     });
     const ended = await endOf(runner, attempt.name);
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
-    assert.match(ended.message, new RegExp(`moved off ${bench.cluster.nodeName}, which is being drained`));
+    assert.match(ended.message, new RegExp(`moved off ${testbed.cluster.nodeName}, which is being drained`));
     assert.deepEqual(await stores.uploads(BUCKET), []);
   });
 
@@ -469,8 +469,8 @@ podTest('an API server that is away in the middle of it costs nothing', async ({
   await runner.start(attempt);
   await untilPrinted(runner, attempt.name, 'one');
   const following = followed(runner, attempt.name);
-  await bench.cluster.plane.killApiServer();
-  await bench.cluster.plane.startApiServer();
+  await testbed.cluster.plane.killApiServer();
+  await testbed.cluster.plane.startApiServer();
   const ended = await endOf(runner, attempt.name);
   assert.equal(ended.outcome, 'succeeded', ended.message);
   assert.equal(await following, 'one\ntwo\n');
@@ -489,11 +489,11 @@ podTest(
     const attempt = attemptOf(`echo begun; ${FOREVER}`, { input });
     await runner.start(attempt);
     await until(runner, attempt.name, 'running');
-    await bench.cluster.killNode();
+    await testbed.cluster.killNode();
     const ended = await endOf(runner, attempt.name);
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
-    assert.match(ended.message, new RegExp(bench.cluster.nodeName));
-    await bench.cluster.startNode();
+    assert.match(ended.message, new RegExp(testbed.cluster.nodeName));
+    await testbed.cluster.startNode();
   },
   { lostMs: 5_000 },
 );

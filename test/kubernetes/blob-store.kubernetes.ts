@@ -5,12 +5,12 @@ import { openBlobStore } from '../../src/adapters/object-stores/blob-store.fixtu
 import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
+import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
-const bench = await startBench();
+const testbed = await startTestbed();
 const { blobs: shelf, close: closeShelf } = await openBlobStore();
-after(() => Promise.all([bench.plane.stop(), closeShelf()]));
-const { admin } = bench.plane;
+after(() => Promise.all([testbed.plane.stop(), closeShelf()]));
+const { admin } = testbed.plane;
 
 const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
 const SECRETS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/secrets`;
@@ -24,7 +24,7 @@ const keys = async () => (await shelf.list()).items.map(({ key }) => key).toSort
 
 /** A manager, for which it is later than for the store. */
 async function opened(attempts: readonly string[] = []) {
-  const cluster = await bench.open({ now: () => Date.now() + HOURS_MS });
+  const cluster = await testbed.open({ now: () => Date.now() + HOURS_MS });
   cluster.useBlobStore(shelf);
   const sweep = cluster.blobSweep({
     blobs: shelf,

@@ -9,15 +9,15 @@ import { readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
 import { JOB_KEY } from '../../src/adapters/kubernetes/objects/labels.ts';
 import { describeCapacity } from '../../src/ports/conformance/capacity.conformance.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { startBench } from './testbed.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES, MANAGER_NAMESPACE } from './manager-rights.ts';
 import { Proxy } from './proxy.ts';
 import { SimulatedNodes } from './simulated-nodes.ts';
+import { startTestbed } from './testbed.ts';
 
 /** Capacity from a real API server and with no more rights than a manager has. Its nodes are simulated. */
-const bench = await startBench();
-after(() => bench.plane.stop());
-const { plane } = bench;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+const { plane } = testbed;
 const { admin } = plane;
 const simulated = await SimulatedNodes.in(admin, 'work');
 const manager = { namespace: MANAGER_NAMESPACE, name: 'oscar' };

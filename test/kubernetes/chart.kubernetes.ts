@@ -28,7 +28,7 @@ describe('chart', () => {
   before(async () => {
     plane = await ControlPlane.start();
     our = await operator(await plane.adminKubeconfig(), plane.directory);
-    // The bench has given the manager its rights already. Here the chart is to do it.
+    // The testbed has given the manager its rights already. Here the chart is to do it.
     await removeRights(plane.admin);
     // Objection to anything that the strictest of Kubernetes' own rules for pods would refuse.
     await our.kubectl('', 'label', 'namespace', MANAGER_NAMESPACE, 'pod-security.kubernetes.io/warn=restricted');

@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { findNetworkProcesses, findPodProcesses } from './node/cleanup.ts';
 import { Cluster } from './node/cluster.ts';
-import { processesOfNetwork, processesOfPods } from './node/cleanup.ts';
-import { type Names, namesOf } from './node/names.ts';
+import { type ClusterNames, clusterNames } from './node/names.ts';
 import { KERNEL_SETTINGS } from './node/settings.ts';
 
 /** What is killed is gone in a second; this is for a machine that is busy. */
@@ -34,11 +34,11 @@ test('test cluster: the next cluster with the same number removes what a killed 
   child.kill('SIGKILL');
   await once(child, 'exit');
   assert.notDeepEqual(left(names), []);
-  const pods = processesOfPods(names);
+  const pods = findPodProcesses(names);
   const next = await Cluster.start({ id: ID });
   t.after(() => next.stop());
   assert.deepEqual(
-    processesOfPods(names).filter((pid) => pods.includes(pid)),
+    findPodProcesses(names).filter((pid) => pods.includes(pid)),
     [],
   );
   await next.stop();
@@ -49,28 +49,28 @@ interface Cleanup {
   after(clean: () => void): void;
 }
 
-async function startChild(t: Cleanup): Promise<{ child: ChildProcess; names: Names }> {
+async function startChild(t: Cleanup): Promise<{ child: ChildProcess; names: ClusterNames }> {
   const script = fileURLToPath(new URL('node/cluster.child.ts', import.meta.url));
   const child = spawn(process.execPath, [script, String(ID)], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   const [said] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), once(child, 'exit')]);
   assert.equal(said, 'runs');
-  return { child, names: namesOf(ID) };
+  return { child, names: clusterNames(ID) };
 }
 
 /** Everything on this machine that has the name. */
-function left(names: Names): string[] {
+function left(names: ClusterNames): string[] {
   const cgroups = readdirSync('/sys/fs/cgroup').map((hierarchy) => `/sys/fs/cgroup/${hierarchy}/${names.name}`);
   const paths = [names.directory, `/run/netns/${names.name}`, `/sys/class/net/${names.name}`, ...cgroups];
   const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
   return [
-    ...[...processesOfNetwork(names), ...processesOfPods(names)].map((pid) => `process ${pid}`),
+    ...[...findNetworkProcesses(names), ...findPodProcesses(names)].map((pid) => `process ${pid}`),
     ...paths.filter((path) => existsSync(path)),
     ...mounts.filter((mount) => mount.includes(`${names.name}/`)),
   ];
 }
 
-function keeperOf({ id }: Names): number {
+function keeperOf({ id }: ClusterNames): number {
   const found = readdirSync('/proc').find((pid) => {
     try {
       const command = /^\d+$/.test(pid) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : '';

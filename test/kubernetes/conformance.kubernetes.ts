@@ -3,17 +3,17 @@ import { describeJournal } from '../../src/ports/conformance/journal.conformance
 import { describeSecretStore } from '../../src/ports/conformance/secret-store.conformance.ts';
 import { describeServiceStore } from '../../src/ports/conformance/service-store.conformance.ts';
 import { describeSettingsStore } from '../../src/ports/conformance/settings-store.conformance.ts';
-import { startBench } from './testbed.ts';
+import { startTestbed } from './testbed.ts';
 
 /** The same promises as SQLite's, on a real API server and with no more rights than a manager has. */
-const bench = await startBench();
-after(() => bench.plane.stop());
-await bench.plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'ns' } });
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+await testbed.plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'ns' } });
 
 async function opened() {
-  await bench.wipe();
+  await testbed.wipe();
   let now = Date.now();
-  const cluster = await bench.open({ now: () => now });
+  const cluster = await testbed.open({ now: () => now });
   const advance = (milliseconds: number) => {
     now += milliseconds;
   };

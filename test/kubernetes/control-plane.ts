@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { Admin } from './admin.ts';
 import { Certificates } from './certificates.ts';
-import { argsOf, type Flags } from './flags.ts';
-import { type Lateness, LateWay } from './delaying-proxy.ts';
+import { DelayingProxy, type DelayRange } from './delaying-proxy.ts';
+import { type Flags, toArgs } from './flags.ts';
 import { installManager } from './manager-rights.ts';
 import { end, isRunning, Processes, type Started } from './processes.ts';
 import { type Binaries, programs } from './programs.ts';
@@ -15,7 +15,7 @@ import { loopback, SERVICE_RANGE, type Site } from './site.ts';
 const READY_MS = 120_000;
 
 /** Who is asked all the time starts more slowly. */
-const ASK_MS = 50;
+const POLL_MS = 50;
 
 export interface ControlPlaneOptions {
   /** Namespaces can only be deleted, and owned objects only collected, with the controllers. */
@@ -23,7 +23,7 @@ export interface ControlPlaneOptions {
   /** Loopback, unless it is to have nodes. */
   readonly site?: Site;
   /** Is its etcd to be late at times? On loopback only. */
-  readonly lateEtcd?: boolean;
+  readonly slowEtcd?: boolean;
 }
 
 /**
@@ -40,7 +40,7 @@ export class ControlPlane {
   readonly #binaries: Binaries;
   #etcd: Started | undefined;
   #apiServer: Started | undefined;
-  #wayToEtcd: LateWay | undefined;
+  #etcdProxy: DelayingProxy | undefined;
   #token = '';
 
   private constructor(site: Site, certificates: Certificates, binaries: Binaries) {
@@ -55,7 +55,7 @@ export class ControlPlane {
 
   /** From nothing to a manager's account in it. */
   static async start(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
-    const { controllers = false, site: given, lateEtcd = false } = options;
+    const { controllers = false, site: given, slowEtcd: lateEtcd = false } = options;
     const binaries = await programs((line) => process.stderr.write(`${line}\n`));
     const site = given ?? (await loopback());
     await mkdir(join(site.directory, 'pki'));
@@ -76,7 +76,7 @@ export class ControlPlane {
     const plane = new ControlPlane(site, certificates, binaries);
     try {
       plane.#startEtcd();
-      if (lateEtcd) plane.#wayToEtcd = await LateWay.start(site.ports.etcd);
+      if (lateEtcd) plane.#etcdProxy = await DelayingProxy.start(site.ports.etcd);
       await plane.startApiServer();
       if (controllers) await plane.#startControllers();
       plane.#token = await installManager(plane.admin);
@@ -98,11 +98,11 @@ export class ControlPlane {
   }
 
   async adminKubeconfig(): Promise<string> {
-    return await this.kubeconfigOf('admin');
+    return await this.clientKubeconfig('admin');
   }
 
   /** Of one that has a client certificate. */
-  async kubeconfigOf(name: string): Promise<string> {
+  async clientKubeconfig(name: string): Promise<string> {
     const path = join(this.directory, `${name}.kubeconfig`);
     await this.#kubeconfig(path, `https://${this.#site.address}:${this.port}`, {
       'client-certificate-data': await this.certificates.base64(`${name}.crt`),
@@ -120,7 +120,7 @@ export class ControlPlane {
   async startApiServer(): Promise<void> {
     const pki = (file: string) => this.certificates.path(file);
     this.#apiServer = this.#start('kube-apiserver', {
-      'etcd-servers': `http://127.0.0.1:${this.#wayToEtcd?.port ?? this.#site.ports.etcd}`,
+      'etcd-servers': `http://127.0.0.1:${this.#etcdProxy?.port ?? this.#site.ports.etcd}`,
       'bind-address': this.#site.address,
       'advertise-address': this.#site.address,
       'secure-port': this.port,
@@ -147,15 +147,15 @@ export class ControlPlane {
   }
 
   /** How late each of its answers is from now on; not at all if left out. */
-  etcdTakes(lateness?: Lateness): void {
-    if (!this.#wayToEtcd) throw new Error('start it with lateEtcd');
-    this.#wayToEtcd.takes(lateness);
+  setEtcdDelay(lateness?: DelayRange): void {
+    if (!this.#etcdProxy) throw new Error('start it with lateEtcd');
+    this.#etcdProxy.setDelay(lateness);
   }
 
   async stop({ keep = false } = {}): Promise<void> {
     this.admin.close();
     await this.#processes.stop();
-    await this.#wayToEtcd?.stop();
+    await this.#etcdProxy?.stop();
     if (!keep) await rm(this.directory, { recursive: true, force: true });
   }
 
@@ -174,12 +174,12 @@ export class ControlPlane {
       'unsafe-no-fsync': true,
       'log-level': 'warn',
     };
-    this.#etcd = this.#processes.start('etcd', this.#binaries.etcd, argsOf(flags));
+    this.#etcd = this.#processes.start('etcd', this.#binaries.etcd, toArgs(flags));
   }
 
   /** Not before the API server is ready: without its first roles the controllers give up for good. */
   async #startControllers(): Promise<void> {
-    const kubeconfig = await this.kubeconfigOf('controllers');
+    const kubeconfig = await this.clientKubeconfig('controllers');
     const controllers = this.#start('kube-controller-manager', {
       kubeconfig,
       'authentication-kubeconfig': kubeconfig,
@@ -201,7 +201,7 @@ export class ControlPlane {
   }
 
   #start(part: string, flags: Flags): Started {
-    return this.#processes.start(part, this.#binaries.kube, [part, ...argsOf(flags)]);
+    return this.#processes.start(part, this.#binaries.kube, [part, ...toArgs(flags)]);
   }
 
   async #ready({ name, child }: Started, path: string): Promise<void> {
@@ -212,7 +212,7 @@ export class ControlPlane {
         if (status !== 200) throw new Error(`${name} is not ready: ${path} gives ${status}`);
       },
       READY_MS,
-      ASK_MS,
+      POLL_MS,
     );
     if (!isRunning(child)) throw new Error(`${name} has ended:\n${this.#processes.logs()}`);
   }

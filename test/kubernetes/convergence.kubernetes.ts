@@ -6,12 +6,12 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { type ServiceStore, StoreError } from '../../src/ports/index.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { QUICK, startBench } from './testbed.ts';
 import { Proxy } from './proxy.ts';
+import { SHORT_TIMEOUTS, startTestbed } from './testbed.ts';
 
-const bench = await startBench();
-after(() => bench.plane.stop());
-const { plane } = bench;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+const { plane } = testbed;
 
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? Date.now() % 100_000);
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
@@ -27,7 +27,7 @@ interface Manager {
 async function start(t: TestContext): Promise<Manager> {
   const proxy = await Proxy.start(plane.port);
   const kubeconfig = await plane.managerKubeconfig(proxy.port);
-  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, silenceMs: 1_500, requestMs: 1_000 } });
+  const cluster = await testbed.open({ kubeconfig, times: { ...SHORT_TIMEOUTS, silenceMs: 1_500, requestMs: 1_000 } });
   const followed = new Map<string, string>();
   const leave = new AbortController();
   const following = follow(cluster.services, followed, leave.signal);

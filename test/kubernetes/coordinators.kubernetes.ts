@@ -28,13 +28,13 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
   const running = (ids: readonly string[]) =>
     eventually(() =>
       assert.deepEqual(
-        ids.map((id) => our.runs(id)),
+        ids.map((id) => our.countRuns(id)),
         ids.map(() => 1),
       ),
     );
 
   test('permits, renewals and reports are accepted, logs are forwarded, and a job is cancelled', async () => {
-    const { leader, other } = await our.ranks();
+    const { leader, other } = await our.findLeader();
     await our.create(leader, 'talks');
     const ids = await submitted('talks', [leader, other]);
     await running(ids);
@@ -50,29 +50,29 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
       assert.equal(job.state, 'cancelled', storyOf(job));
     });
     const words = (id: string, path: string) =>
-      our.said.filter((one) => one.path.startsWith(path) && one.path.includes(id));
+      our.targetRequests.filter((one) => one.path.startsWith(path) && one.path.includes(id));
     const permits = (id: string) => words(id, '/system/config');
     const reports = (id: string) => words(id, '/system/federation/');
     // That it runs is said three times in a lease: one more than the first is a renewal.
     await eventually(() => assert.ok(rest.every((id) => permits(id).length >= 1 && reports(id).length >= 2)));
-    our.letGo('talks');
+    our.release('talks');
     await eventually(async () => {
       const jobs = (await our.jobs(other, 'talks')).filter(({ id }) => id !== first);
       for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
     });
-    assert.deepEqual(await our.written('talks'), our.resultsOf(rest));
+    assert.deepEqual(await our.countWrites('talks'), our.expectedResults(rest));
     for (const id of rest) {
       assert.deepEqual([...new Set(permits(id).map(({ answer }) => answer?.status))], [200]);
       assert.deepEqual([...new Set(reports(id).map(({ answer }) => answer?.status))], [204]);
     }
-    assert.equal(our.leads(leader), true, 'nobody else did it');
+    assert.equal(our.isLeader(leader), true, 'nobody else did it');
   });
 
   test('a forwarded change is not accepted twice by different replicas', async () => {
-    const { leader, other } = await our.ranks();
+    const { leader, other } = await our.findLeader();
     await our.create(leader, 'recorded');
     const members = [member({ id: 'nowhere' }, 'x')];
-    const { method, path, headers, body } = await our.passOn('recorded', { members });
+    const { method, path, headers, body } = await our.forwardChange('recorded', { members });
     const removal = expectStatus(
       await other.outside.call('DELETE', '/system/federation/recorded', { as: our.people.alice, body: { members } }),
       200,
@@ -87,35 +87,35 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
 
   const moments = {
     'while jobs are offered': async (name: string) => {
-      await eventually(() => assert.ok(our.offers(name) > 0));
+      await eventually(() => assert.ok(our.countOffers(name) > 0));
     },
     'while members have them': async (_name: string, ids: readonly string[]) => running(ids),
     'while their results are written': async (name: string, ids: readonly string[]) => {
       await running(ids);
       our.storeWire.slow(150);
-      our.letGo(name);
-      await eventually(async () => assert.ok((await our.written(name)).size > 0));
+      our.release(name);
+      await eventually(async () => assert.ok((await our.countWrites(name)).size > 0));
     },
   };
 
   for (const [index, [moment, comes]] of Object.entries(moments).entries()) {
     test(`when the leader is killed ${moment}, nothing is lost and nothing is done twice`, ROUND, async () => {
       const name = `killed-${index}`;
-      const { leader, other } = await our.ranks();
+      const { leader, other } = await our.findLeader();
       await our.create(other, name);
       const ids = await submitted(name, [leader, other]);
       await comes(name, ids);
       leader.child.kill('SIGKILL');
       ids.push(await our.submit(other, name));
       await our.storeWire.mend();
-      our.letGo(name);
+      our.release(name);
       await our.replica();
       await our.expectOnce(other, name, ids);
     });
 
     test(`when the leader is paused ${moment}, and goes on when another leads, neither`, ROUND, async () => {
       const name = `paused-${index}`;
-      const { leader, other } = await our.ranks();
+      const { leader, other } = await our.findLeader();
       await our.create(other, name);
       const ids = await submitted(name, [leader, other]);
       await comes(name, ids);
@@ -123,13 +123,13 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
       try {
         ids.push(await our.submit(other, name));
         await our.storeWire.mend();
-        await eventually(() => assert.ok(our.leads(other), 'the other leads'));
-        our.letGo(name);
+        await eventually(() => assert.ok(our.isLeader(other), 'the other leads'));
+        our.release(name);
       } finally {
         leader.child.kill('SIGCONT');
       }
       await our.expectOnce(other, name, ids);
-      await eventually(() => assert.equal(our.leads(leader), false));
+      await eventually(() => assert.equal(our.isLeader(leader), false));
     });
   }
 });

@@ -14,9 +14,9 @@ import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
 import { type Seen, startWire, type Wire } from '../support/wire.ts';
 import { ControlPlane } from './control-plane.ts';
+import type { WriteGate } from './kill-gate.ts';
 import { managerSettings } from './manager-settings.ts';
-import type { Gate } from './kill-gate.ts';
-import { Traces } from './object-inventory.ts';
+import { ObjectInventory } from './object-inventory.ts';
 
 /** A manager of the coordinator, a process of its own. */
 export interface Replica extends ManagerProcess {
@@ -43,11 +43,11 @@ interface Parts {
 export interface CoordinatorsOptions {
   /** Of its managers. */
   readonly settings?: Record<string, string>;
-  readonly lateEtcd?: boolean;
+  readonly slowEtcd?: boolean;
   /** How many there are at first. */
   readonly managers?: number;
   /** All that they write to Kubernetes, to their store and to the target passes it. */
-  readonly gate?: Gate;
+  readonly gate?: WriteGate;
 }
 
 /** Files that each job makes. */
@@ -65,20 +65,20 @@ export class Coordinators implements AsyncDisposable {
   readonly #minio: Minio;
   readonly plane: ControlPlane;
   /** What there is of services at the coordinator. */
-  readonly traces: Traces;
+  readonly inventory: ObjectInventory;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
   readonly #directory: string;
   readonly #meeting = new Meeting();
   readonly #replicas: Replica[] = [];
-  #hears = '';
+  #contactUrl = '';
 
   private constructor(parts: Parts, settings: Record<string, string>, opened: AsyncDisposableStack) {
     this.people = parts.people;
     this.storeWire = parts.storeWire;
     this.#minio = parts.minio;
     this.plane = parts.plane;
-    this.traces = new Traces(parts.plane.admin, parts.minio);
+    this.inventory = new ObjectInventory(parts.plane.admin, parts.minio);
     this.#wires = parts.wires;
     this.#settings = settings;
     this.#opened = opened;
@@ -86,20 +86,20 @@ export class Coordinators implements AsyncDisposable {
   }
 
   static async start(options: CoordinatorsOptions = {}): Promise<Coordinators> {
-    const { lateEtcd = false, managers = 2, gate } = options;
+    const { slowEtcd: lateEtcd = false, managers = 2, gate } = options;
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
     const running: { target?: TestManager; scene?: Coordinators } = {};
     const wires = {
-      origin: opened.use(await startWire(() => running.scene?.hears ?? '')),
+      origin: opened.use(await startWire(() => running.scene?.contactUrl ?? '')),
       target: opened.use(await startWire(() => running.target?.url ?? '')),
     };
     const minio = await Minio.start({ hooks: bothAt(`${wires.origin.url}/system/events/storage`) });
     opened.defer(() => minio.stop());
     const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
     // What belongs to something that is gone has to go too, where somebody looks for what is left.
-    const plane = await ControlPlane.start({ lateEtcd, controllers: gate !== undefined });
+    const plane = await ControlPlane.start({ slowEtcd: lateEtcd, controllers: gate !== undefined });
     opened.defer(() => plane.stop());
     const known = { origin: { endpoint: wires.origin.url }, target: { endpoint: wires.target.url } };
     const shared = {
@@ -117,7 +117,7 @@ export class Coordinators implements AsyncDisposable {
         OSCAR_LOCAL_CPU: '4',
       }),
     );
-    const ways = await waysOf({ plane, storeWire, target: wires.target }, gate);
+    const ways = await resolveEndpoints({ plane, storeWire, target: wires.target }, gate);
     const settings = {
       ...managerSettings(ways.kubeconfig),
       ...minio.settings,
@@ -138,13 +138,13 @@ export class Coordinators implements AsyncDisposable {
   }
 
   /** The address of the manager that the target speaks to. */
-  get hears(): string {
-    return this.#hears;
+  get contactUrl(): string {
+    return this.#contactUrl;
   }
 
   /** From now on the target speaks to this one. */
-  speakTo({ url }: Replica): void {
-    this.#hears = url;
+  setContact({ url }: Replica): void {
+    this.#contactUrl = url;
   }
 
   /** One more. */
@@ -154,25 +154,25 @@ export class Coordinators implements AsyncDisposable {
     const url = await started.listening;
     const replica = { ...started, url, outside: new Outside(url) };
     this.#replicas.push(replica);
-    this.#hears ||= url;
+    this.#contactUrl ||= url;
     return replica;
   }
 
   /** Who leads and who does not. From now on the target speaks to the one that does not. */
-  async ranks(): Promise<{ readonly leader: Replica; readonly other: Replica }> {
+  async findLeader(): Promise<{ readonly leader: Replica; readonly other: Replica }> {
     const ranks = await eventually(() => {
       const live = this.#replicas.filter(({ child }) => child.exitCode === null && child.signalCode === null);
-      const [leader, ...more] = live.filter((replica) => this.leads(replica));
+      const [leader, ...more] = live.filter((replica) => this.isLeader(replica));
       const other = live.find((replica) => replica !== leader);
       assert.ok(leader && other && more.length === 0, `${more.length + Number(leader !== undefined)} lead`);
       return { leader, other };
     });
-    this.speakTo(ranks.other);
+    this.setContact(ranks.other);
     return ranks;
   }
 
   /** By the last that it said about it. */
-  leads({ output }: Replica): boolean {
+  isLeader({ output }: Replica): boolean {
     const said = output();
     return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
   }
@@ -189,7 +189,7 @@ export class Coordinators implements AsyncDisposable {
   }
 
   /** Its owner brings a new refresh token. */
-  async renew(at: Replica, name: string): Promise<void> {
+  async renewToken(at: Replica, name: string): Promise<void> {
     const body = await this.#definition(name);
     expectStatus(await at.outside.call('PUT', '/system/services', { as: this.people.alice, body }), 204);
   }
@@ -203,7 +203,7 @@ export class Coordinators implements AsyncDisposable {
     return delegatingBody(name, [member({ id: 'target' }, name)], refreshToken, { script, environment });
   }
 
-  letGo(name: string): void {
+  release(name: string): void {
     this.#meeting.letGo(name);
   }
 
@@ -216,12 +216,12 @@ export class Coordinators implements AsyncDisposable {
   }
 
   /** How often the script of a job has begun. */
-  runs(id: string): number {
+  countRuns(id: string): number {
     return readdirSync(this.#meeting.directory).filter((file) => file.startsWith(`run-${id}-`)).length;
   }
 
   /** How often each result was written. */
-  async written(name: string): Promise<Map<string, number>> {
+  async countWrites(name: string): Promise<Map<string, number>> {
     const { Versions = [] } = await this.#store().send(new ListObjectVersionsCommand({ Bucket: name, Prefix: 'out/' }));
     const counts = new Map<string, number>();
     for (const { Key = '' } of Versions) if (!Key.endsWith('/')) counts.set(Key, (counts.get(Key) ?? 0) + 1);
@@ -229,13 +229,13 @@ export class Coordinators implements AsyncDisposable {
   }
 
   /** What these jobs write, each once. */
-  resultsOf(ids: readonly string[]): Map<string, number> {
+  expectedResults(ids: readonly string[]): Map<string, number> {
     const numbers = Array.from({ length: RESULTS }, (_, index) => index + 1);
     return new Map(ids.flatMap((id) => numbers.map((n) => [`out/${id}-${n}`, 1] as const)));
   }
 
   /** What lies in the staging area of a service. */
-  async staged(at: Replica, name: string): Promise<string[]> {
+  async listStaged(at: Replica, name: string): Promise<string[]> {
     const keys = await at.outside.keys(ADMIN, 'oscar-staging');
     return keys.filter((key) => key.startsWith(`${name}/`));
   }
@@ -251,29 +251,29 @@ export class Coordinators implements AsyncDisposable {
       assert.equal(placeOf(job), 'target', storyOf(job));
       assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
       // What ran is what the record says to have been tried.
-      assert.ok(this.runs(job.id) <= job.attempts.length, storyOf(job));
+      assert.ok(this.countRuns(job.id) <= job.attempts.length, storyOf(job));
       expectOneCommit(job);
     }
-    await eventually(async () => assert.deepEqual(await this.staged(at, name), []));
-    assert.deepEqual(await this.written(name), this.resultsOf(ids));
+    await eventually(async () => assert.deepEqual(await this.listStaged(at, name), []));
+    assert.deepEqual(await this.countWrites(name), this.expectedResults(ids));
   }
 
   /** What the target has said to the coordinator. */
-  get said(): readonly Seen[] {
+  get targetRequests(): readonly Seen[] {
     return this.#wires.origin.seen.filter(({ headers }) => headers['x-oscar-member'] !== undefined);
   }
 
   /** Changes the members of a service at its worker; resolves to what the worker then said to the coordinator. */
-  async passOn(name: string, body: object): Promise<Seen> {
+  async forwardChange(name: string, body: object): Promise<Seen> {
     const { url } = this.#wires.target;
     expectStatus(await call(url, 'POST', `/system/federation/${name}`, { as: this.people.alice, body }), 200);
-    const passed = this.said.findLast(({ path }) => path === `/system/federation/${name}/changes`);
+    const passed = this.targetRequests.findLast(({ path }) => path === `/system/federation/${name}/changes`);
     assert.ok(passed);
     return passed;
   }
 
   /** What the target was offered. */
-  offers(name: string): number {
+  countOffers(name: string): number {
     return offersTo({ wire: this.#wires.target }, name).length;
   }
 
@@ -291,18 +291,18 @@ export class Coordinators implements AsyncDisposable {
   }
 }
 
-interface Ways {
+interface Endpoints {
   readonly plane: ControlPlane;
   readonly storeWire: TcpWire;
   readonly target: Wire;
 }
 
 /** How managers of the coordinator reach everybody else. */
-async function waysOf({ plane, storeWire, target }: Ways, gate: Gate | undefined) {
+async function resolveEndpoints({ plane, storeWire, target }: Endpoints, gate: WriteGate | undefined) {
   if (!gate) return { kubeconfig: await plane.managerKubeconfig(), store: storeWire.url, target: target.url };
   const beyond = async (url: string) =>
-    `http://127.0.0.1:${await gate.before({ host: '127.0.0.1', port: Number(new URL(url).port) })}`;
-  const api = await gate.before({ host: '127.0.0.1', port: plane.port, certificates: plane.certificates });
+    `http://127.0.0.1:${await gate.listenBefore({ host: '127.0.0.1', port: Number(new URL(url).port) })}`;
+  const api = await gate.listenBefore({ host: '127.0.0.1', port: plane.port, certificates: plane.certificates });
   return {
     kubeconfig: await plane.managerKubeconfig(api),
     store: await beyond(storeWire.url),

@@ -2,25 +2,25 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
 /** Milliseconds, at least and at most. */
-export type Lateness = readonly [least: number, most: number];
+export type DelayRange = readonly [least: number, most: number];
 
-const AT_ONCE: Lateness = [0, 0];
+const NO_DELAY: DelayRange = [0, 0];
 
 /**
  * The way to a server that works, and takes its time over each answer. Answers do not wait for each other, as they would on a
  * line that is too thin: what is late is late by itself, and comes in order.
  */
-export class LateWay {
+export class DelayingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #lateness = AT_ONCE;
+  #delay = NO_DELAY;
 
   private constructor(target: number) {
-    this.#server = createServer((client) => this.#join(client, target));
+    this.#server = createServer((client) => this.#connect(client, target));
   }
 
-  static async start(target: number): Promise<LateWay> {
-    const way = new LateWay(target);
+  static async start(target: number): Promise<DelayingProxy> {
+    const way = new DelayingProxy(target);
     way.#server.listen(0, '127.0.0.1');
     await once(way.#server, 'listening');
     return way;
@@ -32,8 +32,8 @@ export class LateWay {
   }
 
   /** From now on, each by another amount. */
-  takes(lateness: Lateness = AT_ONCE): void {
-    this.#lateness = lateness;
+  setDelay(lateness: DelayRange = NO_DELAY): void {
+    this.#delay = lateness;
   }
 
   async stop(): Promise<void> {
@@ -41,7 +41,7 @@ export class LateWay {
     await once(this.#server.close(), 'close');
   }
 
-  #join(client: Socket, target: number): void {
+  #connect(client: Socket, target: number): void {
     const server = connect(target, '127.0.0.1');
     for (const [from, to] of [
       [client, server],
@@ -60,7 +60,7 @@ export class LateWay {
     const waiting: Buffer[] = [];
     let free = 0;
     server.on('data', (chunk: Buffer) => {
-      const [least, most] = this.#lateness;
+      const [least, most] = this.#delay;
       const now = performance.now();
       free = Math.max(free, now + least + Math.random() * (most - least));
       waiting.push(chunk);

@@ -6,10 +6,10 @@ import { after, before, describe, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { ATTEMPT, HOLD } from '../../src/adapters/kubernetes/runner/pod.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import { ControlPlane } from './control-plane.ts';
 import { CHART, CHECKOUT, documented, type Operator, operator } from './helm.ts';
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /** Commands of operators that would do much harm if they did something else than the page says. */
 describe('documented commands', () => {
@@ -22,7 +22,7 @@ describe('documented commands', () => {
     // Without controllers nothing that is in a namespace would go with it.
     plane = await ControlPlane.start({ controllers: true });
     our = await operator(await plane.adminKubeconfig(), directory);
-    // The bench has given the manager its rights already. Here the chart is to do it.
+    // The testbed has given the manager its rights already. Here the chart is to do it.
     await removeRights(plane.admin);
   });
   after(async () => {

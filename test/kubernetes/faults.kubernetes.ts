@@ -8,21 +8,21 @@ import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { StoreError } from '../../src/ports/index.ts';
-import { type Bench, QUICK, startBench } from './testbed.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES } from './manager-rights.ts';
+import { clusterOpeners } from './open-clusters.ts';
 import { Proxy } from './proxy.ts';
-import { waysTo } from './open-clusters.ts';
+import { SHORT_TIMEOUTS, startTestbed, type Testbed } from './testbed.ts';
 
 /** What goes wrong with an API server, and that managers say it, stay up, and recover by themselves. */
-const bench: Bench = await startBench({ controllers: true });
-after(() => bench.plane.stop());
-beforeEach(() => bench.wipe());
-const { plane } = bench;
+const testbed: Testbed = await startTestbed({ controllers: true });
+after(() => testbed.plane.stop());
+beforeEach(() => testbed.wipe());
+const { plane } = testbed;
 const { admin } = plane;
 
 const withCpu = (name: string, cpu: number) => sampleService(name, { definition: { cpu: String(cpu) } });
 
-const { behindProxy, direct } = waysTo(bench);
+const { behindProxy, direct } = clusterOpeners(testbed);
 
 /** What the server really has. */
 async function cpuOnServer(name: string): Promise<string | undefined> {
@@ -212,7 +212,7 @@ test('conflicts: sixteen concurrent writers of one service all succeed', async (
 });
 
 test('etcd paused: writes are delayed, none is lost', async (t) => {
-  const cluster = await bench.open({ times: { ...QUICK, requestMs: 700 } });
+  const cluster = await testbed.open({ times: { ...SHORT_TIMEOUTS, requestMs: 700 } });
   t.after(cluster.close);
   t.after(() => plane.resumeEtcd());
   const { version } = await created(cluster.services, withCpu('cow', 1));
@@ -233,7 +233,7 @@ test('etcd paused: writes are delayed, none is lost', async (t) => {
 });
 
 test('deadline: the store is unavailable, and the write may have happened', async (t) => {
-  const cluster = await bench.open({ times: { ...QUICK, requestMs: 300, patienceMs: 600 } });
+  const cluster = await testbed.open({ times: { ...SHORT_TIMEOUTS, requestMs: 300, patienceMs: 600 } });
   t.after(cluster.close);
   t.after(() => plane.resumeEtcd());
   const entry = await cluster.journal.begin('k', { n: 0 });
@@ -338,10 +338,10 @@ test('RBAC: missing rights are named, the manager keeps running, and works when 
   );
   await assert.rejects(cluster.secrets.get('user', 'alice'), named('get', 'secrets in the namespace oscar'));
   assert.ok(await cluster.services.get('cow'), 'what is known is served');
-  const heard = bench.problems.length;
+  const heard = testbed.problems.length;
   proxy.cut();
   await eventually(() =>
-    assert.match(String(bench.problems.slice(heard)), /the permission to "watch" configmaps in the whole cluster/),
+    assert.match(String(testbed.problems.slice(heard)), /the permission to "watch" configmaps in the whole cluster/),
   );
   assert.equal((await cluster.services.list({})).items.length, 1);
 
@@ -354,7 +354,7 @@ test('start: without an API server, the manager says so', async () => {
   const proxy = await Proxy.start(plane.port);
   proxy.refuse();
   const kubeconfig = await plane.managerKubeconfig(proxy.port);
-  const opening = bench.open({ kubeconfig, times: { patienceMs: 100, startMs: 500 } });
+  const opening = testbed.open({ kubeconfig, times: { patienceMs: 100, startMs: 500 } });
   await assert.rejects(opening, {
     code: 'unavailable',
     message: /could not be listed within 0\.5 s: .*cannot be reached/,

@@ -1,3 +1,3 @@
 export type Flags = Readonly<Record<string, string | number | boolean>>;
 
-export const argsOf = (flags: Flags): string[] => Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+export const toArgs = (flags: Flags): string[] => Object.entries(flags).map(([name, value]) => `--${name}=${value}`);

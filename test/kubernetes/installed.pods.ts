@@ -30,7 +30,7 @@ describe('chart with the built image', () => {
     directory = mkdtempSync(join(tmpdir(), 'oscar-installed-'));
     cluster = await Cluster.start({ dns: true });
     our = await operator(await cluster.plane.adminKubeconfig(), directory);
-    // The bench has given the manager its rights already. Here the chart is to do it.
+    // The testbed has given the manager its rights already. Here the chart is to do it.
     await removeRights(cluster.admin);
     const archive = join(directory, 'images.tar');
     writeFileSync(archive, archiveOf({ [IMAGE]: managerImage(CHECKOUT), [MINIO]: await minioImage() }));

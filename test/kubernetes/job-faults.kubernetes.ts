@@ -6,22 +6,22 @@ import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-tes
 import { sampleJob, sampleProgress, storageJob } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
-import { waysTo } from './open-clusters.ts';
+import { clusterOpeners } from './open-clusters.ts';
+import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
 /** What goes wrong between a manager and the API server while it keeps jobs there. */
-const bench = await startBench();
-after(() => bench.plane.stop());
-const { plane } = bench;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+const { plane } = testbed;
 
 const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
 beforeEach(() => plane.admin.do('DELETE', `${JOBS}?propagationPolicy=Background`));
 
-const services = await bench.open();
+const services = await testbed.open();
 await created(services.services, sampleService('cow'));
 await services.close();
 
-const { behindProxy, direct } = waysTo(bench);
+const { behindProxy, direct } = clusterOpeners(testbed);
 
 const namesOnServer = async () => {
   const { items } = (await plane.admin.do('GET', JOBS)) as { items: { metadata: { name: string } }[] };
@@ -171,11 +171,11 @@ test('job status: it is written when the server is back', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const mirror = cluster.statusMirror();
   const made = await accepted(cluster.jobs, sampleJob('a'), sampleProgress('succeeded'));
-  const problems = bench.problems.length;
+  const problems = testbed.problems.length;
   proxy.refuse();
   mirror.start();
   t.after(() => mirror.stop());
-  await eventually(() => assert.ok(bench.problems.length > problems));
+  await eventually(() => assert.ok(testbed.problems.length > problems));
   proxy.open();
   await eventually(async () => {
     const { status } = (await plane.admin.do('GET', `${JOBS}/${made.id}`)) as { status: { succeeded?: number } };

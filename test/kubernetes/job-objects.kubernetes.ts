@@ -12,14 +12,14 @@ import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-tes
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
 import { programs } from './programs.ts';
+import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
 /** Jobs as Kubernetes and people see them, with the controllers that could meddle. */
-const bench = await startBench({ controllers: true });
+const testbed = await startTestbed({ controllers: true });
 const { blobs: shelf, close: closeShelf } = await openBlobStore();
-after(() => Promise.all([bench.plane.stop(), closeShelf()]));
-const { admin } = bench.plane;
+after(() => Promise.all([testbed.plane.stop(), closeShelf()]));
+const { admin } = testbed.plane;
 
 const USERS_JOBS = '/apis/batch/v1/namespaces/oscar-svc-alice/jobs';
 const QUOTA = { flavor: 'f', millicores: 1000, memoryBytes: 2 ** 30, gpus: 0, ephemeralBytes: 2 ** 30 };
@@ -29,7 +29,7 @@ const PODS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods`;
 /** Of alice. */
 const USERS_NAMESPACE = 'oscar-svc-alice';
 
-const services = await bench.open();
+const services = await testbed.open();
 const definition = {
   labels: { herd: 'north' },
   annotations: { note: 'moo' },
@@ -47,7 +47,7 @@ async function start(t: TestContext, options: Partial<KubernetesClusterOptions> 
 }
 
 async function beside(t: TestContext, options: Partial<KubernetesClusterOptions> = {}): Promise<KubernetesCluster> {
-  const cluster = await bench.open(options);
+  const cluster = await testbed.open(options);
   t.after(cluster.close);
   cluster.useBlobStore(shelf);
   return cluster;
@@ -215,9 +215,9 @@ describe('job objects', () => {
     const { selector: _, ...plain } = spec as Record<string, unknown>;
     const labels = { 'oscar.grycap/record': 'job' };
     const body = { metadata: { name: 'cow-odd', labels }, spec: { ...plain, template: { spec: spec.template.spec } } };
-    const problems = bench.problems.length;
+    const problems = testbed.problems.length;
     await admin.do('POST', JOBS, body);
-    await eventually(() => assert.ok(bench.problems.length > problems, 'it is said'));
+    await eventually(() => assert.ok(testbed.problems.length > problems, 'it is said'));
     const next = await accepted(jobs, sampleJob(someId()));
     assert.deepEqual(await jobs.get(next), next);
     await assert.rejects(jobs.accept(sampleJob('odd'), sampleProgress(), EVENT), {
@@ -241,7 +241,7 @@ describe('job objects', () => {
 const { kube } = await programs();
 
 async function kubectl(...args: string[]): Promise<string> {
-  const env = { ...process.env, KUBECONFIG: await bench.plane.managerKubeconfig() };
+  const env = { ...process.env, KUBECONFIG: await testbed.plane.managerKubeconfig() };
   return (await promisify(execFile)(kube, ['kubectl', ...args], { env })).stdout;
 }
 

@@ -9,26 +9,26 @@ import { accepted } from '../../src/ports/conformance/job-store-under-test.ts';
 import { EPOCH, sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { SERVICES_NAMESPACE, startBench } from './testbed.ts';
+import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
 /** Jobs as Jobs of a real API server, kept with no more rights than a manager has. */
-const bench = await startBench();
+const testbed = await startTestbed();
 const { blobs: shelf, close: closeShelf } = await openBlobStore();
-after(() => Promise.all([bench.plane.stop(), closeShelf()]));
+after(() => Promise.all([testbed.plane.stop(), closeShelf()]));
 
-const services = await bench.open();
+const services = await testbed.open();
 for (const name of ['cow', 'dog']) await created(services.services, sampleService(name));
 await services.close();
 
 async function open(): Promise<KubernetesCluster> {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   cluster.useBlobStore(shelf);
   return cluster;
 }
 
 async function wiped(): Promise<KubernetesCluster> {
   const jobs = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
-  await bench.plane.admin.do('DELETE', `${jobs}?propagationPolicy=Background`);
+  await testbed.plane.admin.do('DELETE', `${jobs}?propagationPolicy=Background`);
   return open();
 }
 

@@ -2,19 +2,24 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Outside } from '../support/jobs.ts';
 import { type Answer, type CallOptions, call } from '../support/manager.ts';
 
-const AGAIN_MS = 500;
+const RETRY_MS = 500;
 
 /** Asks again while the manager says that the machine is too busy: then nothing has been done. */
-export async function ask(url: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+export async function callWhileBusy(
+  url: string,
+  method: string,
+  path: string,
+  options: CallOptions = {},
+): Promise<Answer> {
   for (;;) {
     const answer = await call(url, method, path, options);
     if (answer.status !== 503 || !answer.text.includes('too much to do')) return answer;
-    await pause(AGAIN_MS);
+    await pause(RETRY_MS);
   }
 }
 
 /** The same for all that is done from outside. */
-export class PatientOutside extends Outside {
+export class RetryingOutside extends Outside {
   readonly #url: string;
 
   constructor(url: string) {
@@ -23,6 +28,6 @@ export class PatientOutside extends Outside {
   }
 
   override call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
-    return ask(this.#url, method, path, options);
+    return callWhileBusy(this.#url, method, path, options);
   }
 }

@@ -4,16 +4,16 @@ import { startTestManager, type TestManager, temporaryDirectory } from '../suppo
 import { type People, startPeople } from '../support/people.ts';
 import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { ControlPlane } from './control-plane.ts';
+import { WriteGate } from './kill-gate.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { managerSettings } from './manager-settings.ts';
-import { Gate } from './kill-gate.ts';
-import { Traces } from './object-inventory.ts';
+import { ObjectInventory } from './object-inventory.ts';
 
 /** More than anything lives that nobody looks after: what was begun so long ago is settled at once. */
-const LONG_AGO = 120_000;
+const CLOCK_OFFSET_MS = 120_000;
 
 /** The clock of managers that will be killed, so that whoever comes after them need not wait. */
-const SLOW_CLOCK = `const now = Date.now; Date.now = () => now() - ${LONG_AGO};`;
+const SLOW_CLOCK = `const now = Date.now; Date.now = () => now() - ${CLOCK_OFFSET_MS};`;
 
 export const MEMBERS = ['one', 'two'] as const;
 
@@ -29,10 +29,10 @@ interface Parts {
 }
 
 /** A cluster with a store, both behind a gate, whose managers come and go; and two other clusters. */
-export class Scene {
-  readonly gate = new Gate();
+export class KillClusters {
+  readonly gate = new WriteGate();
   readonly people: People;
-  readonly traces: Traces;
+  readonly inventory: ObjectInventory;
   readonly members: readonly TestManager[];
   readonly #plane: ControlPlane;
   readonly #ends: AsyncDisposableStack;
@@ -43,10 +43,10 @@ export class Scene {
     this.members = members;
     this.#plane = plane;
     this.#ends = ends;
-    this.traces = new Traces(plane.admin, minio);
+    this.inventory = new ObjectInventory(plane.admin, minio);
   }
 
-  static async start(): Promise<Scene> {
+  static async start(): Promise<KillClusters> {
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
@@ -61,17 +61,17 @@ export class Scene {
       members.push(opened.use(await startTestManager({ ...people.settings, OSCAR_CLUSTER_ID: id })));
     }
     const parts = { people, plane, minio, members };
-    const scene = new Scene(parts, opened.move());
-    await scene.#settle(parts);
+    const scene = new KillClusters(parts, opened.move());
+    await scene.#configure(parts);
     return scene;
   }
 
-  async #settle({ people, plane, minio, members }: Parts): Promise<void> {
+  async #configure({ people, plane, minio, members }: Parts): Promise<void> {
     this.#ends.defer(() => this.gate.stop());
     const { hostname, port } = new URL(minio.endpoint);
     const { certificates } = plane;
-    const api = await this.gate.before({ host: '127.0.0.1', port: plane.port, certificates });
-    const store = await this.gate.before({ host: hostname, port: Number(port) });
+    const api = await this.gate.listenBefore({ host: '127.0.0.1', port: plane.port, certificates });
+    const store = await this.gate.listenBefore({ host: hostname, port: Number(port) });
     const known = Object.fromEntries(MEMBERS.map((id, index) => [id, { endpoint: members[index]?.url }]));
     this.#settings = {
       ...managerSettings(await plane.managerKubeconfig(api)),
@@ -102,7 +102,7 @@ export class Scene {
   /** One that leads at once, and for which all that happened was long ago. */
   async successor(): Promise<Manager> {
     this.gate.open();
-    this.gate.ahead(LONG_AGO);
+    this.gate.advanceClock(CLOCK_OFFSET_MS);
     const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
     await this.#plane.admin.do('DELETE', lease);
     return this.manager();

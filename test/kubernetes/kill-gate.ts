@@ -17,7 +17,7 @@ export type Round = (step: number) => Side;
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2));
 
 /** For whoever wants to see a failure again. */
-export const REPEAT = `repeat with OSCAR_TEST_SEED=${SEED}`;
+export const REPEAT_HINT = `repeat with OSCAR_TEST_SEED=${SEED}`;
 
 /** One side of each step, the next time maybe the other. */
 export const ONE_ROUND: readonly Round[] = [(step) => ((step + SEED) % 2 === 0 ? 'before' : 'after')];
@@ -25,23 +25,23 @@ export const ONE_ROUND: readonly Round[] = [(step) => ((step + SEED) % 2 === 0 ?
 /** Both sides of each. */
 export const BOTH_ROUNDS: readonly Round[] = [() => 'before', () => 'after'];
 
-export interface Halt {
+export interface StopPoint {
   /** The first write is number 1. */
   readonly at: number;
   readonly side: Side;
 }
 
 /** What is written about one name, as far as it gets. */
-export class Walk {
+export class WriteSequence {
   /** `POST /api/v1/…`, in the order in which they came; the last is that at which it stands. */
   writes: string[] = [];
-  halt: Halt | undefined;
-  stands = false;
+  stopPoint: StopPoint | undefined;
+  isStopped = false;
 
   /** Counts from here on. */
-  begin(halt?: Halt): void {
+  begin(stopPoint?: StopPoint): void {
     this.writes = [];
-    this.halt = halt;
+    this.stopPoint = stopPoint;
   }
 }
 
@@ -68,17 +68,17 @@ const BASE64 = /"([A-Za-z0-9+/]{40,}={0,2})"/g;
  * no farther: from the write on at which a name is to stand, nobody hears anything of it any more, until the manager is
  * killed. For this name it was killed there; and many names can stand, each at a step of its own.
  */
-export class Gate {
-  readonly #walks = new Map<string, Walk>();
+export class WriteGate {
+  readonly #sequences = new Map<string, WriteSequence>();
   /** Ids and digests that stand for a name. */
-  readonly #ids = new Map<string, Walk | 'common'>();
+  readonly #ids = new Map<string, WriteSequence | 'common'>();
   readonly #servers: http.Server[] = [];
   readonly #agents: http.Agent[] = [];
   readonly #held = new Set<http.ServerResponse>();
-  #ahead = 0;
+  #clockOffset = 0;
 
   /** A way to there; resolves to its port on loopback. */
-  async before(target: Target): Promise<number> {
+  async listenBefore(target: Target): Promise<number> {
     const { certificates } = target;
     const pki = (file: string) => certificates && readFileSync(certificates.path(file));
     const agent = certificates
@@ -97,23 +97,23 @@ export class Gate {
   }
 
   /** Names are told apart by what is written: none may be part of another, or of anything else. */
-  follow(name: string): Walk {
-    const walk = new Walk();
-    this.#walks.set(name, walk);
-    return walk;
+  track(name: string): WriteSequence {
+    const sequence = new WriteSequence();
+    this.#sequences.set(name, sequence);
+    return sequence;
   }
 
   /** Everything passes from now on, and nothing is counted. */
   open(): void {
-    this.#walks.clear();
+    this.#sequences.clear();
     this.#ids.clear();
     for (const response of this.#held) response.destroy();
     this.#held.clear();
   }
 
   /** By the clocks of all that is behind, so much later than it is: leases have run out. */
-  ahead(milliseconds: number): void {
-    this.#ahead = milliseconds;
+  advanceClock(milliseconds: number): void {
+    this.#clockOffset = milliseconds;
   }
 
   stop(): void {
@@ -133,53 +133,54 @@ export class Gate {
   ): Promise<void> {
     const { method = '', url = '' } = request;
     const body = await buffer(request);
-    const walk = this.#walkOf(url, body, WRITES.has(method));
-    if (walk?.stands) return refuse(response);
-    const step = walk && WRITES.has(method) ? walk.writes.push(`${method} ${url}`) : 0;
-    const side = walk && step === walk.halt?.at ? walk.halt.side : undefined;
+    const sequence = this.#findSequence(url, body, WRITES.has(method));
+    if (sequence?.isStopped) return reject(response);
+    const step = sequence && WRITES.has(method) ? sequence.writes.push(`${method} ${url}`) : 0;
+    const side = sequence && step === sequence.stopPoint?.at ? sequence.stopPoint.side : undefined;
     // Nothing of it may pass while the answer is waited for.
-    if (walk && side) walk.stands = true;
+    if (sequence && side) sequence.isStopped = true;
     if (side === 'before') return void this.#held.add(response);
-    const answer = await ask(request, body, target, agent);
+    const answer = await forward(request, body, target, agent);
     if (side === 'after') {
       await buffer(answer);
       return void this.#held.add(response);
     }
-    response.writeHead(answer.statusCode ?? 500, this.#dated(answer.headers));
+    response.writeHead(answer.statusCode ?? 500, this.#shiftDate(answer.headers));
     response.on('close', () => answer.destroy());
     answer.on('error', () => response.destroy());
     answer.pipe(response);
   }
 
-  #walkOf(url: string, body: Buffer, writes: boolean): Walk | undefined {
+  #findSequence(url: string, body: Buffer, writes: boolean): WriteSequence | undefined {
     const text = `${url}\n${body.toString()}`;
     const whole = [text, ...text.matchAll(BASE64).map(([, packed = '']) => Buffer.from(packed, 'base64').toString())];
     const short = (text.match(SHORT_IDS) ?? []).map((id) => Buffer.from(id, 'base64url').toString('hex'));
     const ids = [...short, ...whole.flatMap((part) => part.match(IDS) ?? [])];
-    const named = [...this.#walks].find(([name]) => whole.some((part) => part.includes(name)))?.[1];
-    const walk = named ?? ids.map((id) => this.#ids.get(id)).find((known) => known !== undefined && known !== 'common');
-    if (writes) for (const id of ids) this.#learn(id, walk);
-    return walk;
+    const named = [...this.#sequences].find(([name]) => whole.some((part) => part.includes(name)))?.[1];
+    const sequence =
+      named ?? ids.map((id) => this.#ids.get(id)).find((known) => known !== undefined && known !== 'common');
+    if (writes) for (const id of ids) this.#recordId(id, sequence);
+    return sequence;
   }
 
-  #learn(id: string, walk: Walk | undefined): void {
+  #recordId(id: string, sequence: WriteSequence | undefined): void {
     const known = this.#ids.get(id);
-    if (known !== walk) this.#ids.set(id, known === undefined && walk ? walk : 'common');
+    if (known !== sequence) this.#ids.set(id, known === undefined && sequence ? sequence : 'common');
   }
 
-  #dated(headers: http.IncomingHttpHeaders): http.IncomingHttpHeaders {
+  #shiftDate(headers: http.IncomingHttpHeaders): http.IncomingHttpHeaders {
     const { date } = headers;
-    if (date === undefined || this.#ahead === 0) return headers;
-    return { ...headers, date: new Date(Date.parse(date) + this.#ahead).toUTCString() };
+    if (date === undefined || this.#clockOffset === 0) return headers;
+    return { ...headers, date: new Date(Date.parse(date) + this.#clockOffset).toUTCString() };
   }
 }
 
-function refuse(response: http.ServerResponse): void {
+function reject(response: http.ServerResponse): void {
   const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 503, message: 'it stands still' };
   response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify(status));
 }
 
-async function ask(
+async function forward(
   { method, url, headers }: http.IncomingMessage,
   body: Buffer,
   { host, port, certificates }: Target,

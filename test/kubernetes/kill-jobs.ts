@@ -6,35 +6,35 @@ import { bothAt, ROOT } from '../minio/minio.ts';
 import { type Outside, type SeenJob, service } from '../support/jobs.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN } from '../support/manager.ts';
-import { MANAGER_NAMESPACE } from './manager-rights.ts';
-import { PodManagers, type Replica } from './pod-managers.ts';
-import { PatientOutside } from './kill-calls.ts';
-import { Gate, type Walk } from './kill-gate.ts';
+import { RetryingOutside } from './kill-calls.ts';
+import { WriteGate, type WriteSequence } from './kill-gate.ts';
 import {
-  type Case,
+  type CleanRun,
+  describeKill,
   eventually,
-  isUnheard,
-  type Lesson,
-  placeOf,
+  type KillCase,
+  KillScenario,
   type Rounds,
-  StepScene,
-  testSteps,
+  testKillAtEachWrite,
+  wasNeverRecorded,
 } from './kill-rounds.ts';
-import { Traces } from './object-inventory.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+import { ObjectInventory } from './object-inventory.ts';
+import { PodManagers, type Replica } from './pod-managers.ts';
 
 /** What causes a job: a file, or somebody who waits for the answer. */
-export type Cause = 'file' | 'call';
+export type Trigger = 'file' | 'call';
 
 /**
  * Something causes a job, and the manager is killed at each write. Whoever comes after it sees to it that the script has run
  * once.
  */
-export function testJobs(cause: Cause, rounds: Rounds): void {
+export function testJobs(cause: Trigger, rounds: Rounds): void {
   const name = `a manager is killed at each write of a job of a ${cause}: it runs once, and its record is true`;
-  testSteps(name, rounds, (t) => JobScene.start(t, cause));
+  testKillAtEachWrite(name, rounds, (t) => JobKillScenario.start(t, cause));
 }
 
-interface JobLesson extends Lesson {
+interface CleanJob extends CleanRun {
   /** Of a service without jobs, and with one that has ended. */
   readonly before: readonly string[];
   readonly after: readonly string[];
@@ -42,60 +42,66 @@ interface JobLesson extends Lesson {
 }
 
 /** A cluster that runs pods, behind a gate, and one manager at a time at one address. */
-class JobScene extends StepScene<JobLesson, Replica> {
-  readonly #cause: Cause;
+class JobKillScenario extends KillScenario<CleanJob, Replica> {
+  readonly #cause: Trigger;
   readonly #our: PodManagers;
-  readonly #traces: Traces;
+  readonly #inventory: ObjectInventory;
   readonly #settings: Record<string, string>;
   readonly #outside: Outside;
   readonly #tokens = new Map<string, string>();
 
-  private constructor(cause: Cause, our: PodManagers, gate: Gate, settings: Record<string, string>, manager: Replica) {
+  private constructor(
+    cause: Trigger,
+    our: PodManagers,
+    gate: WriteGate,
+    settings: Record<string, string>,
+    manager: Replica,
+  ) {
     super(gate, manager);
     this.#cause = cause;
     this.#our = our;
     this.#settings = settings;
-    this.#traces = new Traces(our.cluster.admin, our.minio);
-    this.#outside = new PatientOutside(manager.url);
+    this.#inventory = new ObjectInventory(our.cluster.admin, our.minio);
+    this.#outside = new RetryingOutside(manager.url);
   }
 
-  static async start(t: TestContext, cause: Cause): Promise<JobScene> {
+  static async start(t: TestContext, cause: Trigger): Promise<JobKillScenario> {
     const [port = 0] = await freePorts(1);
     const OSCAR_LISTEN = `127.0.0.1:${port}`;
     const our = await PodManagers.start({ hooks: bothAt(`http://${OSCAR_LISTEN}/system/events/storage`) });
     t.after(() => our.stop());
     const { plane, nodeAddress } = our.cluster;
-    const gate = new Gate();
+    const gate = new WriteGate();
     t.after(() => gate.stop());
-    const api = await gate.before({ host: nodeAddress, port: plane.port, certificates: plane.certificates });
+    const api = await gate.listenBefore({ host: nodeAddress, port: plane.port, certificates: plane.certificates });
     const settings = { OSCAR_LISTEN, KUBECONFIG: await plane.managerKubeconfig(api) };
-    return new JobScene(cause, our, gate, settings, await our.replica(settings));
+    return new JobKillScenario(cause, our, gate, settings, await our.replica(settings));
   }
 
-  async learn(): Promise<JobLesson> {
+  async runClean(): Promise<CleanJob> {
     const name = 'job-00-clean';
-    const walk = await this.create(name);
-    const before = await this.#traces.ofOne(name);
+    const sequence = await this.create(name);
+    const before = await this.#inventory.forName(name);
     await this.begin(name);
-    const job = await this.#ended(name);
+    const job = await this.#waitUntilEnded(name);
     const after = await eventually(async () => {
-      const its = await this.#traces.ofOne(name);
+      const its = await this.#inventory.forName(name);
       // The last that is written, by whoever: it may be shown to all, and the pod may go.
       assert.ok(its.some((each) => /^Job .* succeeded/.test(each)) && !its.some((each) => each.includes('/hold')));
       assert.ok(its.some((each) => /^Pod .* Succeeded/.test(each)));
       return its;
     });
-    return { steps: walk.writes.length, before, after, timeline: timelineOf(job) };
+    return { steps: sequence.writes.length, before, after, timeline: toTimeline(job) };
   }
 
-  async create(name: string): Promise<Walk> {
-    const walk = this.gate.follow(name);
-    const script = `${this.#our.tells}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`;
+  async create(name: string): Promise<WriteSequence> {
+    const sequence = this.gate.track(name);
+    const script = `${this.#our.reportRun}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`;
     const definition = service(name, script, { image: BUSYBOX, cpu: '0.02', memory: '16Mi' });
     this.#tokens.set(name, await this.#outside.create(ADMIN, definition));
-    await this.#traces.watched(name);
-    walk.begin();
-    return walk;
+    await this.#inventory.waitUntilSwept(name);
+    sequence.begin();
+    return sequence;
   }
 
   async begin(name: string): Promise<void> {
@@ -111,36 +117,38 @@ class JobScene extends StepScene<JobLesson, Replica> {
   }
 
   /** It leads at once. */
-  protected async next(): Promise<Replica> {
+  protected async startSuccessor(): Promise<Replica> {
     const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
     await this.#our.cluster.admin.do('DELETE', lease);
     return this.#our.replica(this.#settings);
   }
 
-  async expectOnce(one: Case, { timeline }: JobLesson): Promise<void> {
-    if (this.#isUnheard(one)) {
+  async expectOnce(one: KillCase, { timeline }: CleanJob): Promise<void> {
+    if (this.#wasNeverRecorded(one)) {
       assert.deepEqual(await this.jobs(one.name), []);
       return;
     }
-    const job = await this.#ended(one.name);
-    const about = `${this.#our.told(job.id)} runs of ${JSON.stringify(job)}`;
-    assert.deepEqual([job.state, job.attempts.length, this.#our.told(job.id)], ['succeeded', 1, 1], about);
-    assert.deepEqual(timelineOf(job), timeline, about);
+    const job = await this.#waitUntilEnded(one.name);
+    const about = `${this.#our.countRuns(job.id)} runs of ${JSON.stringify(job)}`;
+    assert.deepEqual([job.state, job.attempts.length, this.#our.countRuns(job.id)], ['succeeded', 1, 1], about);
+    assert.deepEqual(toTimeline(job), timeline, about);
     if (this.#cause === 'call') return;
     assert.equal(await this.#outside.get(ADMIN, `${one.name}/out/x`), `text of ${one.name}`, about);
   }
 
-  expectNothingElse(cases: readonly Case[], { before, after }: JobLesson): Promise<void> {
-    const clean = (one: Case) => (this.#isUnheard(one) ? before : after);
-    return this.#traces.areOnly(cases.map((one) => ({ name: one.name, at: placeOf(one), clean: clean(one) })));
+  expectNothingElse(cases: readonly KillCase[], { before, after }: CleanJob): Promise<void> {
+    const clean = (one: KillCase) => (this.#wasNeverRecorded(one) ? before : after);
+    return this.#inventory.expectOnly(
+      cases.map((one) => ({ name: one.name, at: describeKill(one), clean: clean(one) })),
+    );
   }
 
   /** A file is still there. */
-  #isUnheard(one: Case): boolean {
-    return this.#cause === 'call' && isUnheard(one);
+  #wasNeverRecorded(one: KillCase): boolean {
+    return this.#cause === 'call' && wasNeverRecorded(one);
   }
 
-  async #ended(name: string): Promise<SeenJob> {
+  async #waitUntilEnded(name: string): Promise<SeenJob> {
     return eventually(async () => {
       const [job, ...more] = await this.jobs(name);
       assert.ok(job && more.length === 0 && /^(succeeded|failed|cancelled)$/.test(job.state), `${job?.state} ${name}`);
@@ -149,4 +157,4 @@ class JobScene extends StepScene<JobLesson, Replica> {
   }
 }
 
-const timelineOf = ({ timeline }: SeenJob) => timeline.map(({ state, reason }) => `${state} ${reason}`);
+const toTimeline = ({ timeline }: SeenJob) => timeline.map(({ state, reason }) => `${state} ${reason}`);

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually, service } from '../support/jobs.ts';
 import { ADMIN, type Answer } from '../support/manager.ts';
-import { ask } from './kill-calls.ts';
-import type { Halt, Side } from './kill-gate.ts';
-import { MEMBERS, type Scene } from './kill-clusters.ts';
+import { callWhileBusy } from './kill-calls.ts';
+import { type KillClusters, MEMBERS } from './kill-clusters.ts';
+import type { Side, StopPoint } from './kill-gate.ts';
 
 /** Names that stand at the same time in one manager: each keeps a connection of it busy. */
-const STANDING = 12;
+const STOPPED_PER_MANAGER = 12;
 
 /** Managers that are killed at the same time. */
-const VICTIMS = 3;
+const CONCURRENT_VICTIMS = 3;
 
 /** Something that is done to a service, and takes the manager several writes. */
-export interface Deed {
+export interface Operation {
   readonly what: string;
   /** Of the service. */
   readonly owner: string;
@@ -28,28 +28,32 @@ export interface Deed {
 }
 
 /** The name of the service of a member, on its cluster. */
-export const workerOf = (name: string) => `${name}-worker`;
+export const workerName = (name: string) => `${name}-worker`;
 
-export function deedsOf(alice: string): readonly Deed[] {
+export function serviceOperations(alice: string): readonly Operation[] {
   const federation = (name: string, script: string) => ({
     ...service(name, script, { input: [], output: [] }),
     environment: { secrets: { refresh_token: `token of ${name}`, PASSWORD: 'hush' } },
-    federation: { topology: 'mesh', members: MEMBERS.map((id) => ({ cluster_id: id, service_name: workerOf(name) })) },
+    federation: {
+      topology: 'mesh',
+      members: MEMBERS.map((id) => ({ cluster_id: id, service_name: workerName(name) })),
+    },
   });
   const make = (url: string, name: string) =>
-    ask(url, 'POST', '/system/services', { as: ADMIN, body: service(name, 'true') });
+    callWhileBusy(url, 'POST', '/system/services', { as: ADMIN, body: service(name, 'true') });
   const join = (url: string, name: string) =>
-    ask(url, 'POST', '/system/services', { as: alice, body: federation(name, 'echo first') });
-  const joined = (url: string, name: string) => insist(() => join(url, name), 201, name);
+    callWhileBusy(url, 'POST', '/system/services', { as: alice, body: federation(name, 'echo first') });
+  const joined = (url: string, name: string) => retryWhileBusy(() => join(url, name), 201, name);
   const made = async (url: string, name: string) => {
     expect(await make(url, name), 201);
     const { token } = expect(await read(url, name), 200).json() as { token: string };
     // There is no node that could run it.
-    expect(await ask(url, 'POST', `/job/${name}`, { as: `Bearer ${token}`, body: 'x' }), 201);
+    expect(await callWhileBusy(url, 'POST', `/job/${name}`, { as: `Bearer ${token}`, body: 'x' }), 201);
   };
-  const remove = (as: string) => (url: string, name: string) => ask(url, 'DELETE', `/system/services/${name}`, { as });
+  const remove = (as: string) => (url: string, name: string) =>
+    callWhileBusy(url, 'DELETE', `/system/services/${name}`, { as });
   const change = (url: string, name: string) =>
-    ask(url, 'PUT', '/system/services', { as: alice, body: federation(name, 'echo second') });
+    callWhileBusy(url, 'PUT', '/system/services', { as: alice, body: federation(name, 'echo second') });
   const [own, shared] = [
     { owner: ADMIN, federated: false },
     { owner: alice, federated: true },
@@ -63,7 +67,7 @@ export function deedsOf(alice: string): readonly Deed[] {
   ];
 }
 
-export const read = (url: string, name: string) => ask(url, 'GET', `/system/services/${name}`, { as: ADMIN });
+export const read = (url: string, name: string) => callWhileBusy(url, 'GET', `/system/services/${name}`, { as: ADMIN });
 
 export function expect(answer: Answer, status: number, about = ''): Answer {
   assert.equal(answer.status, status, `${about} ${answer.text}`);
@@ -74,7 +78,7 @@ export function expect(answer: Answer, status: number, about = ''): Answer {
  * A cluster that is too busy to answer in time counts as away: then nothing was made, or a member is to hear of it later.
  * Whoever wants it at once says it again; what was to be undone may be under way.
  */
-export async function insist(act: () => Promise<Answer>, status: number, about: string): Promise<void> {
+export async function retryWhileBusy(act: () => Promise<Answer>, status: number, about: string): Promise<void> {
   let wasBusy = false;
   await eventually(async () => {
     const answer = await act();
@@ -86,79 +90,84 @@ export async function insist(act: () => Promise<Answer>, status: number, about: 
   }).then((answer) => expect(answer, status, about));
 }
 
-const nameOf = ({ what }: Deed, step: number, side: Side | 'clean') =>
+const serviceName = ({ what }: Operation, step: number, side: Side | 'clean') =>
   `${what}-${String(step).padStart(2, '0')}-${side}`;
 
-/** A deed that nobody disturbs. */
-export interface Lesson {
-  readonly deed: Deed;
+/** A operation that nobody disturbs. */
+export interface CleanOperation {
+  readonly operation: Operation;
   readonly name: string;
   /** How many writes it takes. */
   readonly steps: number;
   /** What there is of a service that is there. */
-  readonly whole: readonly string[];
+  readonly complete: readonly string[];
 }
 
-export async function learn(deed: Deed, url: string, { gate, traces }: Scene): Promise<Lesson> {
-  const name = nameOf(deed, 0, 'clean');
-  const walk = gate.follow(name);
-  const whole = async () => (await traces.of([name]))[name] ?? [];
-  await deed.prepare?.(url, name);
+export async function runClean(
+  operation: Operation,
+  url: string,
+  { gate, inventory: traces }: KillClusters,
+): Promise<CleanOperation> {
+  const name = serviceName(operation, 0, 'clean');
+  const sequence = gate.track(name);
+  const whole = async () => (await traces.forNames([name]))[name] ?? [];
+  await operation.prepare?.(url, name);
   const before = await whole();
   const act = () => {
-    walk.begin();
-    return deed.act(url, name);
+    sequence.begin();
+    return operation.act(url, name);
   };
-  await insist(act, deed.answers[0], name);
-  const steps = walk.writes.length;
-  return { deed, name, steps, whole: deed.leaves === 'service' ? await whole() : before };
+  await retryWhileBusy(act, operation.answers[0], name);
+  const steps = sequence.writes.length;
+  return { operation, name, steps, complete: operation.leaves === 'service' ? await whole() : before };
 }
 
 export interface Step {
-  readonly deed: Deed;
-  readonly halt: Halt;
+  readonly operation: Operation;
+  readonly stopPoint: StopPoint;
 }
 
-/** A deed over which a manager was killed. */
-export interface Case extends Step {
+/** A operation over which a manager was killed. */
+export interface KilledOperation extends Step {
   readonly name: string;
   /** Where it was killed, for who reads of a failure. */
   readonly at: string;
   /** Did it come so far? */
-  readonly stood: boolean;
+  readonly wasStopped: boolean;
 }
 
 /** Kills managers at all these steps. */
-export async function killAt(steps: readonly Step[], scene: Scene): Promise<Case[]> {
+export async function killAt(steps: readonly Step[], scene: KillClusters): Promise<KilledOperation[]> {
   const batches: (readonly Step[])[] = [];
-  for (let from = 0; from < steps.length; from += STANDING) batches.push(steps.slice(from, from + STANDING));
-  const slots = new Slots(VICTIMS);
+  for (let from = 0; from < steps.length; from += STOPPED_PER_MANAGER)
+    batches.push(steps.slice(from, from + STOPPED_PER_MANAGER));
+  const slots = new Slots(CONCURRENT_VICTIMS);
   return (await Promise.all(batches.map((batch) => slots.use(() => killOne(batch, scene))))).flat();
 }
 
 /** Everything stands where it is to stand; then the manager is killed. */
-async function killOne(steps: readonly Step[], scene: Scene): Promise<Case[]> {
+async function killOne(steps: readonly Step[], scene: KillClusters): Promise<KilledOperation[]> {
   const victim = await scene.victim();
   const standing = await Promise.all(
-    steps.map(async ({ deed, halt }) => {
-      const name = nameOf(deed, halt.at, halt.side);
-      const walk = scene.gate.follow(name);
-      await deed.prepare?.(victim.url, name);
-      walk.begin(halt);
+    steps.map(async ({ operation, stopPoint }) => {
+      const name = serviceName(operation, stopPoint.at, stopPoint.side);
+      const sequence = scene.gate.track(name);
+      await operation.prepare?.(victim.url, name);
+      sequence.begin(stopPoint);
       let over = false;
-      const answer = deed
+      const answer = operation
         .act(victim.url, name)
         .catch(() => undefined)
         .finally(() => (over = true));
-      await eventually(() => assert.ok(walk.stands || over, `${name} gets nowhere`));
-      return { deed, halt, name, walk, answer };
+      await eventually(() => assert.ok(sequence.isStopped || over, `${name} gets nowhere`));
+      return { operation, stopPoint, name, sequence, answer };
     }),
   );
   victim.child.kill('SIGKILL');
   await victim.ended;
   await Promise.all(standing.map(({ answer }) => answer));
-  return standing.map(({ deed, halt, name, walk }) => {
-    const at = `${name}: killed ${halt.side} ${walk.writes.at(-1)}`;
-    return { deed, halt, name, at, stood: walk.stands };
+  return standing.map(({ operation, stopPoint, name, sequence }) => {
+    const at = `${name}: killed ${stopPoint.side} ${sequence.writes.at(-1)}`;
+    return { operation, stopPoint, name, at, wasStopped: sequence.isStopped };
   });
 }

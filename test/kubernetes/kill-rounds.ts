@@ -4,52 +4,53 @@ import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import type { SeenJob } from '../support/jobs.ts';
 import type { ManagerProcess } from '../support/process.ts';
-import { type Gate, type Halt, REPEAT, type Round, type Walk } from './kill-gate.ts';
+import { REPEAT_HINT, type Round, type StopPoint, type WriteGate, type WriteSequence } from './kill-gate.ts';
 
 /** Pods take their time, all the more when there are many; and members that are silent are given up after a while. */
-const PATIENCE = 300_000;
+const TIMEOUT_MS = 300_000;
 
 /** Each look is a request, and there are many who look. */
-const LOOK_EVERY_MS = 500;
+const POLL_MS = 500;
 
 /** Tries until the check passes, for as long as many who do the same at once may take. */
-export const eventually = <T>(check: () => T | Promise<T>): Promise<T> => tried(check, PATIENCE, LOOK_EVERY_MS);
+export const eventually = <T>(check: () => T | Promise<T>): Promise<T> => tried(check, TIMEOUT_MS, POLL_MS);
 
 /** Services that are made at the same time. */
-const MAKERS = 4;
+const CONCURRENT_CREATES = 4;
 
 /** A job over which a manager was killed, unless it ended before it came so far. */
-export interface Case {
+export interface KillCase {
   readonly name: string;
-  readonly halt: Halt;
-  readonly walk: Walk;
+  readonly stopPoint: StopPoint;
+  readonly sequence: WriteSequence;
 }
 
-export const placeOf = ({ name, halt, walk }: Case) => `${name}: killed ${halt.side} ${walk.writes.at(-1)}`;
+export const describeKill = ({ name, stopPoint, sequence }: KillCase) =>
+  `${name}: killed ${stopPoint.side} ${sequence.writes.at(-1)}`;
 
 /** Of a job that was never written down nobody knows but the caller, who got no answer. */
-export const isUnheard = ({ halt }: Case) => halt.at === 1 && halt.side === 'before';
+export const wasNeverRecorded = ({ stopPoint }: KillCase) => stopPoint.at === 1 && stopPoint.side === 'before';
 
 /** What a job that nobody disturbs has shown. */
-export interface Lesson {
+export interface CleanRun {
   /** How many writes it takes. */
   readonly steps: number;
 }
 
 /** One manager at a time, behind a gate, and jobs each of which is of a service of its own. */
-export abstract class StepScene<L extends Lesson, M extends ManagerProcess = ManagerProcess> {
-  protected readonly gate: Gate;
+export abstract class KillScenario<L extends CleanRun, M extends ManagerProcess = ManagerProcess> {
+  protected readonly gate: WriteGate;
   protected manager: M;
 
-  protected constructor(gate: Gate, manager: M) {
+  protected constructor(gate: WriteGate, manager: M) {
     this.gate = gate;
     this.manager = manager;
   }
 
-  abstract learn(): Promise<L>;
+  abstract runClean(): Promise<L>;
 
   /** A service whose jobs the gate follows from now on. */
-  abstract create(name: string): Promise<Walk>;
+  abstract create(name: string): Promise<WriteSequence>;
 
   /** Resolves when its job is on its way; whether it gets anywhere is up to the gate. */
   abstract begin(name: string): Promise<void>;
@@ -57,12 +58,12 @@ export abstract class StepScene<L extends Lesson, M extends ManagerProcess = Man
   abstract jobs(name: string): Promise<SeenJob[]>;
 
   /** It has ended well, with what it made there once. */
-  abstract expectOnce(one: Case, lesson: L): Promise<void>;
+  abstract expectOnce(one: KillCase, clean: L): Promise<void>;
 
   /** Nothing is left that would not be left otherwise. */
-  abstract expectNothingElse(cases: readonly Case[], lesson: L): Promise<void>;
+  abstract expectNothingElse(cases: readonly KillCase[], clean: L): Promise<void>;
 
-  protected abstract next(): Promise<M>;
+  protected abstract startSuccessor(): Promise<M>;
 
   async hasEnded(name: string): Promise<boolean> {
     const [job] = await this.jobs(name);
@@ -75,9 +76,9 @@ export abstract class StepScene<L extends Lesson, M extends ManagerProcess = Man
   }
 
   /** A manager after the one that was killed, and nobody is stopped any more. */
-  async successor(): Promise<void> {
+  async replaceManager(): Promise<void> {
     this.gate.open();
-    this.manager = await this.next();
+    this.manager = await this.startSuccessor();
   }
 }
 
@@ -87,56 +88,56 @@ export interface Rounds {
 }
 
 /** Kills the manager at each of the writes that a job takes; how many there are is learnt first. */
-export function testSteps<L extends Lesson>(
+export function testKillAtEachWrite<L extends CleanRun>(
   name: string,
   { rounds, timeout }: Rounds,
-  start: (t: TestContext) => Promise<StepScene<L>>,
+  start: (t: TestContext) => Promise<KillScenario<L>>,
 ): void {
   test(name, { timeout }, async (t) => {
-    t.diagnostic(REPEAT);
+    t.diagnostic(REPEAT_HINT);
     const scene = await start(t);
-    const lesson = await scene.learn();
+    const clean = await scene.runClean();
     for (const sideOf of rounds) {
-      const steps = Array.from({ length: lesson.steps }, (_, index) => index + 1);
+      const steps = Array.from({ length: clean.steps }, (_, index) => index + 1);
       const cases = await killAt(
         steps.map((at) => ({ at, side: sideOf(at) })),
         scene,
       );
-      const stood = cases.filter(({ walk }) => walk.stands);
-      t.diagnostic(`killed at ${stood.length} of ${cases.length} steps`);
+      const stopped = cases.filter(({ sequence }) => sequence.isStopped);
+      t.diagnostic(`killed at ${stopped.length} of ${cases.length} steps`);
       // A job that goes quicker, or slower, is written down in fewer steps, or more.
-      assert.ok(stood.length > cases.length * 0.7, cases.map(placeOf).join('\n'));
-      await scene.successor();
-      await Promise.all(cases.map((one) => scene.expectOnce(one, lesson).catch((error) => fail(one, error))));
-      await scene.expectNothingElse(cases, lesson);
+      assert.ok(stopped.length > cases.length * 0.7, cases.map(describeKill).join('\n'));
+      await scene.replaceManager();
+      await Promise.all(cases.map((one) => scene.expectOnce(one, clean).catch((error) => fail(one, error))));
+      await scene.expectNothingElse(cases, clean);
     }
   });
 }
 
-function fail(one: Case, error: Error): never {
-  throw new Error(`${placeOf(one)}: ${error.message}`, { cause: error });
+function fail(one: KillCase, error: Error): never {
+  throw new Error(`${describeKill(one)}: ${error.message}`, { cause: error });
 }
 
 /** All jobs come to where they are to stand; then the manager is killed. */
-async function killAt(halts: readonly Halt[], scene: StepScene<Lesson>): Promise<Case[]> {
-  const slots = new Slots(MAKERS);
+async function killAt(halts: readonly StopPoint[], scene: KillScenario<CleanRun>): Promise<KillCase[]> {
+  const slots = new Slots(CONCURRENT_CREATES);
   const cases = await Promise.all(
-    halts.map((halt) =>
+    halts.map((stopPoint) =>
       slots.use(async () => {
-        const name = `job-${String(halt.at).padStart(2, '0')}-${halt.side}`;
-        return { name, halt, walk: await scene.create(name) };
+        const name = `job-${String(stopPoint.at).padStart(2, '0')}-${stopPoint.side}`;
+        return { name, stopPoint, sequence: await scene.create(name) };
       }),
     ),
   );
   // Those first that come far: a store may wait for an answer to one event before it sends another.
-  for (const { name, halt, walk } of cases.toReversed()) {
-    walk.begin(halt);
+  for (const { name, stopPoint, sequence } of cases.toReversed()) {
+    sequence.begin(stopPoint);
     await scene.begin(name);
   }
   await Promise.all(
     cases.map((one) =>
       eventually(async () => {
-        if (!one.walk.stands) assert.ok(await scene.hasEnded(one.name), `${placeOf(one)}: gets nowhere`);
+        if (!one.sequence.isStopped) assert.ok(await scene.hasEnded(one.name), `${describeKill(one)}: gets nowhere`);
       }),
     ),
   );

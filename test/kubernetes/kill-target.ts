@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { SeenJob } from '../support/jobs.ts';
+import { WriteGate, type WriteSequence } from './kill-gate.ts';
+import {
+  type CleanRun,
+  describeKill,
+  eventually,
+  type KillCase,
+  KillScenario,
+  type Rounds,
+  testKillAtEachWrite,
+} from './kill-rounds.ts';
 import type { Replica } from './pod-managers.ts';
-import { Gate, type Walk } from './kill-gate.ts';
-import { type Case, eventually, type Lesson, placeOf, type Rounds, StepScene, testSteps } from './kill-rounds.ts';
 import { Targets } from './targets.ts';
 
 /**
@@ -12,86 +20,86 @@ import { Targets } from './targets.ts';
  */
 export function testTarget(rounds: Rounds): void {
   const name = 'a manager is killed at each write of a job that it was given: it has one set of results';
-  testSteps(name, rounds, (t) => TargetScene.start(t));
+  testKillAtEachWrite(name, rounds, (t) => TargetKillScenario.start(t));
 }
 
-interface TargetLesson extends Lesson {
+interface CleanTargetRun extends CleanRun {
   /** What there is of a service with a job that has ended. */
   readonly after: readonly string[];
 }
 
 /** A target of one manager at a time, behind a gate. */
-class TargetScene extends StepScene<TargetLesson, Replica> {
-  readonly #them: Targets;
+class TargetKillScenario extends KillScenario<CleanTargetRun, Replica> {
+  readonly #targets: Targets;
 
-  private constructor(them: Targets, gate: Gate, manager: Replica) {
+  private constructor(them: Targets, gate: WriteGate, manager: Replica) {
     super(gate, manager);
-    this.#them = them;
+    this.#targets = them;
   }
 
-  static async start(t: TestContext): Promise<TargetScene> {
-    const gate = new Gate();
+  static async start(t: TestContext): Promise<TargetKillScenario> {
+    const gate = new WriteGate();
     t.after(() => gate.stop());
     const them = await Targets.start(gate);
     t.after(() => them[Symbol.asyncDispose]());
-    return new TargetScene(them, gate, await them.replica());
+    return new TargetKillScenario(them, gate, await them.replica());
   }
 
-  async learn(): Promise<TargetLesson> {
+  async runClean(): Promise<CleanTargetRun> {
     const name = 'job-00-clean';
-    const walk = await this.create(name);
+    const sequence = await this.create(name);
     await this.begin(name);
-    await this.#them.expectOnce(name);
+    await this.#targets.expectOnce(name);
     const after = await eventually(async () => {
-      const its = await this.#them.traces.ofOne(name);
+      const its = await this.#targets.inventory.forName(name);
       assert.ok(its.every(hasEnded) && its.some((each) => /^Job .* succeeded/.test(each)), its.join('\n'));
       return its;
     });
-    return { steps: walk.writes.length, after };
+    return { steps: sequence.writes.length, after };
   }
 
-  async create(name: string): Promise<Walk> {
-    const walk = this.gate.follow(name);
-    await this.#them.create(name);
-    walk.begin();
-    return walk;
+  async create(name: string): Promise<WriteSequence> {
+    const sequence = this.gate.track(name);
+    await this.#targets.create(name);
+    sequence.begin();
+    return sequence;
   }
 
   async begin(name: string): Promise<void> {
-    await this.#them.begin(name);
+    await this.#targets.begin(name);
   }
 
   jobs(name: string): Promise<SeenJob[]> {
-    return this.#them.jobs(name);
+    return this.#targets.jobs(name);
   }
 
-  protected async next(): Promise<Replica> {
-    const manager = await this.#them.replica();
-    this.#them.speakTo(manager);
+  protected async startSuccessor(): Promise<Replica> {
+    const manager = await this.#targets.replica();
+    this.#targets.setContact(manager);
     return manager;
   }
 
-  expectOnce({ name }: Case): Promise<void> {
-    return this.#them.expectOnce(name);
+  expectOnce({ name }: KillCase): Promise<void> {
+    return this.#targets.expectOnce(name);
   }
 
   /** An attempt that was given up leaves a record and a pod as well, until they are old; but they have ended. */
-  expectNothingElse(cases: readonly Case[], { after }: TargetLesson): Promise<void> {
+  expectNothingElse(cases: readonly KillCase[], { after }: CleanTargetRun): Promise<void> {
     return eventually(async () => {
-      const there = await this.#them.traces.of(cases.map(({ name }) => name));
+      const there = await this.#targets.inventory.forNames(cases.map(({ name }) => name));
       const odd = cases.flatMap((one) => {
         const its = there[one.name] ?? [];
-        const more = its.filter((each) => !after.includes(each) && !isOfAttempt(each));
+        const more = its.filter((each) => !after.includes(each) && !belongsToAttempt(each));
         const unended = its.filter((each) => !hasEnded(each));
         const missing = after.filter((each) => !its.includes(each));
         const lists = { more, unended, missing };
-        return Object.values(lists).some((list) => list.length > 0) ? [{ at: placeOf(one), ...lists }] : [];
+        return Object.values(lists).some((list) => list.length > 0) ? [{ at: describeKill(one), ...lists }] : [];
       });
       assert.deepEqual(odd, []);
     });
   }
 }
 
-const isOfAttempt = (trace: string) => /^(Job|Pod) /.test(trace);
+const belongsToAttempt = (trace: string) => /^(Job|Pod) /.test(trace);
 
-const hasEnded = (trace: string) => !isOfAttempt(trace) || /(succeeded|failed)$/i.test(trace);
+const hasEnded = (trace: string) => !belongsToAttempt(trace) || /(succeeded|failed)$/i.test(trace);

@@ -5,13 +5,13 @@ import type { Service } from '../../src/model/service/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './testbed.ts';
 import { installKnativeTypes } from './knative/install.ts';
+import { startTestbed } from './testbed.ts';
 
 /** What lies in the API for Knative, and what becomes of it with its service (docs/operation.md#what-is-where). */
-const bench = await startBench();
-after(() => bench.plane.stop());
-const { admin } = bench.plane;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+const { admin } = testbed.plane;
 
 const SETTINGS: KnativeSettings = {
   image: 'localhost/oscar-manager:test',
@@ -83,7 +83,7 @@ async function forbid(label: string): Promise<void> {
 }
 
 test('Knative: without it, a create is rejected with the reason', async () => {
-  const without = await bench.open({ knative: SETTINGS });
+  const without = await testbed.open({ knative: SETTINGS });
   try {
     await assert.rejects(created(without.services, ofAdmin('early')), {
       code: 'unavailable',
@@ -92,7 +92,7 @@ test('Knative: without it, a create is rejected with the reason', async () => {
     assert.equal(await without.services.get('early'), undefined);
     assert.equal(without.knative?.installed, false);
     assert.equal(without.knative?.deploymentStatus(ofAdmin('early'))?.state, 'failed');
-    assert.match(String(bench.problems.at(0)), /no Knative Serving/);
+    assert.match(String(testbed.problems.at(0)), /no Knative Serving/);
   } finally {
     await without.close();
   }
@@ -103,7 +103,7 @@ describe('Knative: objects', () => {
 
   before(async () => {
     await installKnativeTypes(admin);
-    cluster = await bench.open({ knative: SETTINGS });
+    cluster = await testbed.open({ knative: SETTINGS });
   });
   after(() => cluster.close());
 
@@ -160,7 +160,7 @@ describe('Knative: objects', () => {
     await created(cluster.services, ofAdmin('kept'));
     const first = (await seen('kept')).metadata;
     await admin.do('DELETE', pathOf('called'));
-    const other = await bench.open({ knative: { ...SETTINGS, image: 'localhost/oscar-manager:next' } });
+    const other = await testbed.open({ knative: { ...SETTINGS, image: 'localhost/oscar-manager:next' } });
     try {
       await other.reconcileCompanions(new AbortController().signal);
     } finally {
@@ -184,7 +184,7 @@ describe('Knative: objects', () => {
   });
 
   test('without the setting, none is created', async () => {
-    const plain = await bench.open();
+    const plain = await testbed.open();
     try {
       await created(plain.services, ofAdmin('plain'));
       assert.equal(await statusOf('plain'), 404);

@@ -125,14 +125,14 @@ describe('Knative: calls', { timeout: 600_000 }, () => {
     { next: 'one without Knative', settings: { ...SETTINGS, SERVERLESS_BACKEND: '' } },
   ]) {
     test(`a call whose manager dies, and ${next} comes, is lost, its script is ended and not run again`, async () => {
-      const script = `${SCRIPT}${our.tells}\nsleep 600`;
+      const script = `${SCRIPT}${our.reportRun}\nsleep 600`;
       const put = await ask('PUT', '/system/services', { as: ADMIN, body: { ...definition(), script } });
       assert.equal(put.status, 204, put.text);
       const lost = { as: token, body: 'to be lost' };
       const calling = call(manager.url, 'POST', '/run/answers', lost).catch(() => undefined);
       const id = await eventually(async () => {
         const job = await running();
-        assert.equal(our.told(job), 1);
+        assert.equal(our.countRuns(job), 1);
         return job;
       }, PATIENCE);
       manager.child.kill('SIGKILL');
@@ -148,7 +148,7 @@ describe('Knative: calls', { timeout: 600_000 }, () => {
       const body = { ...definition(), script: SCRIPT };
       assert.equal((await ask('PUT', '/system/services', { as: ADMIN, body })).status, 204);
       assert.match((await run('tell processes')).text, /tell processes0/);
-      assert.equal(our.told(id), 1);
+      assert.equal(our.countRuns(id), 1);
     });
   }
 

@@ -12,11 +12,11 @@ import { sampleJob } from '../../src/ports/conformance/sample-job.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import type { Operator } from './helm.ts';
 import { installKueue } from './install-kueue.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /** Pods take their time on a busy machine. */
 const PATIENCE = 90_000;
@@ -63,7 +63,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
 
   const definitionOf = (name: string, cpu = '0.1') => {
     // As long as the event says, and if that is no number it fails.
-    const script = `#!/bin/sh\n${our.tells}\nsleep "$(cat "$INPUT_FILE_PATH")"\n`;
+    const script = `#!/bin/sh\n${our.reportRun}\nsleep "$(cat "$INPUT_FILE_PATH")"\n`;
     return { name, image: BUSYBOX, cpu, memory: '16Mi', script };
   };
 
@@ -100,7 +100,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
     );
 
   /** Its script runs. */
-  const runs = (id: string) => eventually(() => assert.equal(our.told(id), 1), PATIENCE, EVERY_MS);
+  const runs = (id: string) => eventually(() => assert.equal(our.countRuns(id), 1), PATIENCE, EVERY_MS);
 
   const cancel = async (service: string, id: string) => {
     const { status, text } = await call(manager.url, 'DELETE', `/system/jobs/${service}/${id}`, { as: ADMIN });
@@ -222,7 +222,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
     await changeQueue({ spec: { stopPolicy: 'None' } });
     await until('cows', next, 'succeeded');
     assert.equal(attempts.length, 1);
-    assert.equal(our.told(id), 1);
+    assert.equal(our.countRuns(id), 1);
     await givenBack();
   });
 
@@ -237,7 +237,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
     await cancel('cows', first);
     const { attempts } = await until('cows', second, 'succeeded');
     assert.equal(attempts.length, 1);
-    assert.equal(our.told(second), 1);
+    assert.equal(our.countRuns(second), 1);
     await givenBack();
   });
 

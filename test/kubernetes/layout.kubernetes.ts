@@ -7,13 +7,13 @@ import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './testbed.ts';
+import { startTestbed } from './testbed.ts';
 
 /** How things lie in the API, for `kubectl` users and for a Go manager beside us (docs/operation.md#what-is-where). */
-const bench = await startBench();
-after(() => bench.plane.stop());
-beforeEach(() => bench.wipe());
-const { admin } = bench.plane;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+beforeEach(() => testbed.wipe());
+const { admin } = testbed.plane;
 
 interface Seen {
   metadata: {
@@ -34,7 +34,7 @@ const statusOf = async (path: string) => (await admin.ask('GET', path)).status;
 const ALICE = 'alice-0001@idp.example';
 
 test("namespaces: a user's namespace names the user and has the manager's rights", async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const wanted = namespaceFor(ALICE, 'oscar-svc');
   assert.equal(await cluster.services.claimNamespace(ALICE, wanted), wanted);
@@ -52,11 +52,11 @@ test("namespaces: a user's namespace names the user and has the manager's rights
 
 test('namespaces: changed rights are restored at the next start', async (t) => {
   const role = '/apis/rbac.authorization.k8s.io/v1/namespaces/oscar-svc-mended/roles/oscar-controller';
-  const first = await bench.open();
+  const first = await testbed.open();
   await first.services.claimNamespace('mended', 'oscar-svc-mended');
   await first.close();
   await admin.do('PATCH', role, { rules: [] }, 'application/merge-patch+json');
-  const second = await bench.open();
+  const second = await testbed.open();
   t.after(second.close);
   await second.services.claimNamespace('mended', 'oscar-svc-mended');
   assert.equal((await seen(role)).rules?.length, 4);
@@ -67,7 +67,7 @@ test('namespaces: the network policy follows the settings and is not rewritten a
   const closedNetworks = [{ address: '169.254.169.254', prefix: 32, family: 'ipv4' }] as const;
   const versions: (string | undefined)[] = [];
   for (let start = 0; start < 2; start++) {
-    const cluster = await bench.open({ closedNetworks });
+    const cluster = await testbed.open({ closedNetworks });
     t.after(cluster.close);
     await cluster.services.claimNamespace('closed', 'oscar-svc-closed');
     versions.push((await seen(policy)).metadata.resourceVersion);
@@ -81,7 +81,7 @@ test('namespaces: users whose shortened names are equal have different, stable n
   const wanted = 'oscar-svc-same-uid';
   const homes: string[][] = [];
   for (let start = 0; start < 2; start++) {
-    const cluster = await bench.open();
+    const cluster = await testbed.open();
     t.after(cluster.close);
     homes.push([]);
     for (const uid of [first, second, third])
@@ -98,7 +98,7 @@ test('namespaces: users whose shortened names are equal have different, stable n
 });
 
 test('namespaces: concurrent users with the same shortened name get different ones', async (t) => {
-  const clusters = await Promise.all([bench.open(), bench.open()]);
+  const clusters = await Promise.all([testbed.open(), testbed.open()]);
   for (const cluster of clusters) t.after(cluster.close);
   const uids = ['rival-a', 'rival-b', 'rival-c', 'rival-d'];
   const homes = await Promise.all(
@@ -113,7 +113,7 @@ test('namespaces: concurrent users with the same shortened name get different on
 
 test('namespaces: one of another program is not used', async (t) => {
   await admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'somebody-elses' } });
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const home = await cluster.services.claimNamespace('mallory', 'somebody-elses');
   assert.match(home, /^somebody-elses-[0-9a-f]{10}$/);
@@ -121,7 +121,7 @@ test('namespaces: one of another program is not used', async (t) => {
 });
 
 test('services: a created service reports its namespace', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   await cluster.services.claimNamespace('first-here', 'oscar-svc-shared');
   const service = sampleService('cow', { owner: 'second-here', namespace: 'oscar-svc-shared' });
@@ -132,7 +132,7 @@ test('services: a created service reports its namespace', async (t) => {
 });
 
 test('services: a ConfigMap and its PodTemplate are created and deleted together', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const labels = { team: 'a', 'not a legal label': 'x' };
   const { version } = await created(cluster.services, sampleService('cow', { definition: { labels } }));
@@ -150,7 +150,7 @@ test('services: a ConfigMap and its PodTemplate are created and deleted together
 });
 
 test('services: a PodTemplate that a killed manager did not create is created later', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const { version } = await created(cluster.services, sampleService('cow'));
   const path = '/api/v1/namespaces/oscar-svc/podtemplates/cow';
@@ -165,7 +165,7 @@ test('services: a PodTemplate that a killed manager did not create is created la
 });
 
 test('services: the reservation is removed when the service exists', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   await cluster.services.reserve('dog', 'u');
   await created(cluster.services, sampleService('cow'));
@@ -176,7 +176,7 @@ test('services: the reservation is removed when the service exists', async (t) =
 test('services: one of a Go manager is visible, reserves its name, and can be updated and deleted', async (t) => {
   const namespace = FROM_GO.metadata.namespace ?? '';
   await admin.ask('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const { name, labels } = FROM_GO.metadata;
   await admin.do('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
@@ -196,7 +196,7 @@ test('services: one of a Go manager is visible, reserves its name, and can be up
 });
 
 test('secrets: those of a service are a Secret in its namespace, with plain keys for its pods', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   await created(cluster.services, sampleService('cow'));
   await cluster.secrets.put('service', 'oscar-svc/cow', { API_KEY: new Secret('s3cret') });
@@ -205,7 +205,7 @@ test('secrets: those of a service are a Secret in its namespace, with plain keys
 });
 
 test("secrets: all other kinds are in the manager's namespace, under names that no service can have (S15)", async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   for (const room of ['user', 'grant', 'credentials', 'member', 'manager'] as const) {
     await cluster.secrets.put(room, 'minio', { key: new Secret(`${room}'s`) });
@@ -220,7 +220,7 @@ test("secrets: all other kinds are in the manager's namespace, under names that 
 });
 
 test('secrets: a Secret that does not belong to the service is not shown, overwritten or deleted (S15)', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   await cluster.services.claimNamespace('cluster_admin', 'oscar-svc');
   const stringData = { accessKey: 'root', secretKey: 'of the store' };
@@ -240,7 +240,7 @@ test('secrets: a Secret that does not belong to the service is not shown, overwr
 });
 
 test('secrets: the Secret that a Go manager created for a service is used', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const environment = { variables: {}, secrets: { API_KEY: '' } };
   await created(cluster.services, sampleService('cow', { definition: { environment } }));
@@ -251,7 +251,7 @@ test('secrets: the Secret that a Go manager created for a service is used', asyn
 });
 
 test('settings: they are a JSON list in a ConfigMap whose other keys are kept', async (t) => {
-  const cluster = await bench.open();
+  const cluster = await testbed.open();
   t.after(cluster.close);
   const path = '/api/v1/namespaces/oscar/configmaps';
   const data = { other: 'kept', allowed_image_repositories: '["ghcr.io/grycap"]' };
@@ -274,7 +274,7 @@ test('settings: they are a JSON list in a ConfigMap whose other keys are kept', 
 });
 
 test('replicas: a change of one manager is visible at the other', async (t) => {
-  const [one, other] = await Promise.all([bench.open(), bench.open()]);
+  const [one, other] = await Promise.all([testbed.open(), testbed.open()]);
   t.after(one.close);
   t.after(other.close);
   const { version } = await created(one.services, sampleService('cow'));
@@ -289,7 +289,7 @@ test('replicas: a change of one manager is visible at the other', async (t) => {
 
 test('cache: reads make no requests, and a thousand services are listed in pages', async (t) => {
   const count = 1_050;
-  const one = await bench.open();
+  const one = await testbed.open();
   t.after(one.close);
   const { namespace } = (await created(one.services, sampleService('s-0'))).service;
   const { data } = await seen(`/api/v1/namespaces/${namespace}/configmaps/s-0`);
@@ -304,7 +304,7 @@ test('cache: reads make no requests, and a thousand services are listed in pages
       ),
     );
   }
-  const two = await bench.open();
+  const two = await testbed.open();
   t.after(two.close);
   await eventually(() => assert.ok(two.metrics().live));
   const { requests } = two.metrics();
@@ -316,7 +316,7 @@ test('cache: reads make no requests, and a thousand services are listed in pages
 });
 
 test('rate limit: it is the configured one, and the waiting time is measured', async (t) => {
-  const cluster = await bench.open({ rate: { perSecond: 100, burst: 1 } });
+  const cluster = await testbed.open({ rate: { perSecond: 100, burst: 1 } });
   t.after(cluster.close);
   await Promise.all(Array.from({ length: 10 }, () => cluster.settings.read()));
   const { requests, waitedMs } = cluster.metrics();

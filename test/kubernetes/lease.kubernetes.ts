@@ -5,13 +5,13 @@ import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import type { Version } from '../../src/lib/version.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { StoreError } from '../../src/ports/index.ts';
-import { QUICK, startBench } from './testbed.ts';
 import { Proxy } from './proxy.ts';
+import { SHORT_TIMEOUTS, startTestbed } from './testbed.ts';
 
-const bench = await startBench();
-after(() => bench.plane.stop());
-beforeEach(() => bench.wipe());
-const { plane } = bench;
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
+beforeEach(() => testbed.wipe());
+const { plane } = testbed;
 
 const TIMES = { durationMs: 1_500, renewMs: 150 };
 
@@ -23,7 +23,7 @@ const untilAborted = async (signal: AbortSignal) => {
 async function manager(t: TestContext): Promise<{ cluster: KubernetesCluster; proxy: Proxy }> {
   const proxy = await Proxy.start(plane.port);
   const kubeconfig = await plane.managerKubeconfig(proxy.port);
-  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, requestMs: 400, patienceMs: 400 } });
+  const cluster = await testbed.open({ kubeconfig, times: { ...SHORT_TIMEOUTS, requestMs: 400, patienceMs: 400 } });
   t.after(async () => {
     proxy.open();
     await cluster.close();

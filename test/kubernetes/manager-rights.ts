@@ -30,7 +30,7 @@ const {
 export const CHART_RULES = [...cluster, ...networks];
 
 /**
- * What a manager may do in the whole cluster (docs/kubernetes.md#rights). The bench may have Knative, or something like
+ * What a manager may do in the whole cluster (docs/kubernetes.md#rights). The testbed may have Knative, or something like
  * it, and Kueue.
  */
 export const GLOBAL_RULES = [...cluster, ...knative, ...kueue, ...networks];

@@ -1,5 +1,5 @@
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /** The settings of a manager that keeps its services there. */
 export const managerSettings = (kubeconfig: string): Record<string, string> => ({

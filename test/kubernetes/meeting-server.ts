@@ -9,16 +9,16 @@ import { GATEWAY } from './node/names.ts';
 const MEETINGS = join(tmpdir(), 'oscar-meeting-');
 
 /** Sees the directories of meetings for the scripts that run in pods, which ask it over the network. */
-export class FarMeeting {
+export class MeetingServer {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
   private constructor() {
-    this.#server = createServer((socket) => this.#hear(socket));
+    this.#server = createServer((socket) => this.#serve(socket));
   }
 
-  static async start(): Promise<FarMeeting> {
-    const far = new FarMeeting();
+  static async start(): Promise<MeetingServer> {
+    const far = new MeetingServer();
     far.#server.listen(0, GATEWAY);
     await once(far.#server, 'listening');
     return far;
@@ -35,26 +35,26 @@ export class FarMeeting {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #hear(socket: Socket): void {
+  #serve(socket: Socket): void {
     this.#sockets.add(socket);
     let text = '';
     socket.on('close', () => this.#sockets.delete(socket));
     socket.on('error', () => undefined);
     socket.setEncoding('utf8').on('data', (more: string) => {
       text += more;
-      if (text.endsWith('\n')) socket.end(isSo(text.trim()) ? 'yes\n' : 'no\n');
+      if (text.endsWith('\n')) socket.end(answerQuestion(text.trim()) ? 'yes\n' : 'no\n');
     });
   }
 }
 
 /** `is - <file>`, or `say <job> <file> <words>`. */
-function isSo(question: string): boolean {
+function answerQuestion(question: string): boolean {
   const [verb, job = '', file = '', ...words] = question.split(' ');
   if (!file.startsWith(MEETINGS)) return false;
   // The test is over.
   if (!existsSync(dirname(file))) return true;
   if (verb === 'is') return existsSync(file);
-  const here = words.map((word) => (/^\d+$/.test(word) ? processHere(job, word) : word));
+  const here = words.map((word) => (/^\d+$/.test(word) ? findHostPid(job, word) : word));
   if (here.includes(undefined)) return false;
   writeFileSync(`${file}.new`, `${here.join(' ')}\n`);
   renameSync(`${file}.new`, file);
@@ -62,7 +62,7 @@ function isSo(question: string): boolean {
 }
 
 /** What this machine calls the process of a job that has that id in its pod. */
-function processHere(job: string, id: string): string | undefined {
+function findHostPid(job: string, id: string): string | undefined {
   return readdirSync('/proc').find((pid) => {
     if (!/^\d+$/.test(pid)) return false;
     try {

@@ -12,7 +12,6 @@ import { eventually, Outside } from '../support/jobs.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import { ControlPlane } from './control-plane.ts';
 import {
   ALICES_KEYS,
@@ -24,6 +23,7 @@ import {
   waitingJobOf,
 } from './go-cluster.ts';
 import { managerSettings } from './manager-settings.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /**
  * A manager on a cluster and a MinIO that a Go manager has used, laid out by hand from docs/go-manager.md. There are no

@@ -25,11 +25,11 @@ let cluster: Cluster;
 let pods: Pods;
 before(async () => {
   cluster = await Cluster.start({ dns: true, metrics: true });
-  pods = await Pods.in(cluster.admin);
+  pods = await Pods.inNewNamespace(cluster.admin);
 });
 after(() => cluster.stop());
 
-describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
+describe('test cluster with a node', { concurrency: 6, timeout: 600_000 }, () => {
   test('the node is ready and reports its capacity', async () => {
     const { status } = (await cluster.admin.do('GET', `/api/v1/nodes/${cluster.nodeName}`)) as { status: NodeStatus };
     assert.equal(readiness(status), 'True');
@@ -76,7 +76,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
         volumes: [{ name: 'shared', emptyDir: { sizeLimit: '10Mi' } }],
       },
     );
-    const { phase } = await pods.ended('sidecar');
+    const { phase } = await pods.waitUntilEnded('sidecar');
     assert.equal(phase, 'Succeeded');
     assert.equal(await pods.log('sidecar'), 'staged\n');
   });
@@ -90,9 +90,9 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
       metadata: { name: 'web', labels: { app: 'web' } },
       spec: podSpec('while true; do echo here is the service | nc -l -p 8080; done'),
     });
-    await pods.until('web', ({ containerStatuses }) => containerStatuses?.[0]?.state.running !== undefined);
+    await pods.waitFor('web', ({ containerStatuses }) => containerStatuses?.[0]?.state.running !== undefined);
     await pods.create('asks', 'until nc -w 2 web 80 < /dev/null; do sleep 0.2; done');
-    await pods.ended('asks');
+    await pods.waitUntilEnded('asks');
     assert.match(await pods.log('asks'), /here is the service/);
   });
 
@@ -189,15 +189,15 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     await pods.create('greedy', 'head -c 200m /dev/zero | tail', {
       container: { resources: { limits: { memory: '32Mi' } } },
     });
-    const { containerStatuses } = await pods.ended('greedy');
+    const { containerStatuses } = await pods.waitUntilEnded('greedy');
     assert.equal(containerStatuses?.[0]?.state.terminated?.reason, 'OOMKilled');
   });
 
   test('a deadline that is lowered while a pod runs ends the pod and keeps its log', async () => {
     await pods.create('long', 'echo begun; sleep 1000');
-    await pods.printed('long', 'begun');
+    await pods.waitForOutput('long', 'begun');
     await cluster.admin.do('PATCH', pods.path('long'), { spec: { activeDeadlineSeconds: 1 } }, MERGE);
-    const { phase, reason } = await pods.ended('long');
+    const { phase, reason } = await pods.waitUntilEnded('long');
     assert.deepEqual({ phase, reason }, { phase: 'Failed', reason: 'DeadlineExceeded' });
     assert.equal(await pods.log('long'), 'begun\n');
   });
@@ -209,9 +209,9 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
       container: { volumeMounts: [{ name: 'keys', mountPath: '/keys', readOnly: true }] },
       volumes: [{ name: 'keys', secret: { secretName: 'keys' } }],
     });
-    await pods.printed('reads', 'old');
+    await pods.waitForOutput('reads', 'old');
     await cluster.admin.do('PATCH', `${secrets}/keys`, { stringData: { key: 'new\n' } }, MERGE);
-    await pods.ended('reads');
+    await pods.waitUntilEnded('reads');
     assert.equal(await pods.log('reads'), 'old\nnew\n');
   });
 
@@ -220,13 +220,13 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     t.after(() => server.close());
     const get = (host: string) => `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${host} ${port}; echo`;
     await pods.create('outward', `${get(GATEWAY)}; ${get('host.test')}`);
-    await pods.ended('outward');
+    await pods.waitUntilEnded('outward');
     assert.equal((await pods.log('outward')).match(/here is the test/g)?.length, 2);
   });
 
   test('a missing image fails soon', async () => {
     await pods.create('imageless', 'true', { container: { image: 'registry.test/none:1' } });
-    await pods.until('imageless', ({ containerStatuses }) =>
+    await pods.waitFor('imageless', ({ containerStatuses }) =>
       /ErrImagePull|ImagePullBackOff/.test(JSON.stringify(containerStatuses)),
     );
   });
@@ -236,9 +236,9 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     t.after(() => other.stop());
     assert.notEqual(other.nodeAddress, cluster.nodeAddress);
     const ask = (to: Cluster) => `nc -w 5 ${to.nodeAddress} ${to.plane.port} < /dev/null > /dev/null && echo reached`;
-    const others = await Pods.in(other.admin);
+    const others = await Pods.inNewNamespace(other.admin);
     await Promise.all([pods.create('there', ask(other)), others.create('back', ask(cluster))]);
-    await Promise.all([pods.ended('there'), others.ended('back')]);
+    await Promise.all([pods.waitUntilEnded('there'), others.waitUntilEnded('back')]);
     assert.equal(await pods.log('there'), 'reached\n');
     assert.equal(await others.log('back'), 'reached\n');
   });
@@ -250,7 +250,7 @@ test('a killed node is noticed, its pods are evicted, and it can come back', asy
     return readiness(status);
   };
   await pods.create('lost', 'echo begun; sleep 1000');
-  await pods.printed('lost', 'begun');
+  await pods.waitForOutput('lost', 'begun');
   await cluster.killNode();
   await eventually(async () => assert.equal(await ready(), 'Unknown'), LOST_MS, 100);
   await eventually(
@@ -271,7 +271,7 @@ test('a killed node is noticed, its pods are evicted, and it can come back', asy
     100,
   );
   await eventually(() => pods.create('next', 'echo still here'), LOST_MS, 100);
-  assert.equal((await pods.ended('next')).phase, 'Succeeded');
+  assert.equal((await pods.waitUntilEnded('next')).phase, 'Succeeded');
 });
 
 /** The stores of a manager, with the rights of its account. */

@@ -36,21 +36,21 @@ const FOREIGN = /^kube-|kube-root-ca\.crt$/;
 
 const STAGING = 'oscar-staging';
 
-interface Wanted {
+interface ExpectedEntries {
   readonly name: string;
   /** Where it was disturbed, for who reads of a failure. */
   readonly at: string;
   readonly clean: readonly string[];
 }
 
-interface Trace {
+interface InventoryEntry {
   readonly line: string;
   /** Everything that is in it. */
   readonly text: string;
 }
 
 /** What there is of services, at the API server and in the store, seen by somebody who knows nothing of managers. */
-export class Traces {
+export class ObjectInventory {
   readonly #admin: Admin;
   readonly #store: ReturnType<typeof storeClient>['client'];
 
@@ -61,12 +61,12 @@ export class Traces {
 
   /** All there is, but for users' namespaces and what is kept of users. */
   async all(): Promise<string[]> {
-    return (await this.#everything()).map(({ line }) => line).toSorted();
+    return (await this.#listEverything()).map(({ line }) => line).toSorted();
   }
 
   /** Of these names, in words that are the same for all that are in the same state. */
-  async of<T extends string>(names: readonly T[]): Promise<Record<T, string[]>> {
-    const everything = await this.#everything();
+  async forNames<T extends string>(names: readonly T[]): Promise<Record<T, string[]>> {
+    const everything = await this.#listEverything();
     const found = names.map((name) => {
       const its = everything.filter(({ text }) => text.includes(name));
       return [name, its.map(({ line }) => withoutIds(line.replaceAll(name, '*'))).toSorted()];
@@ -74,19 +74,19 @@ export class Traces {
     return Object.fromEntries(found) as Record<T, string[]>;
   }
 
-  async ofOne(name: string): Promise<string[]> {
-    return (await this.of([name]))[name] ?? [];
+  async forName(name: string): Promise<string[]> {
+    return (await this.forNames([name]))[name] ?? [];
   }
 
   /** Once the leader has noted, beside the service, that files may come from now on. */
-  async watched(name: string): Promise<void> {
-    await eventually(async () => assert.ok((await this.ofOne(name)).some((each) => each.includes('/sweep/'))));
+  async waitUntilSwept(name: string): Promise<void> {
+    await eventually(async () => assert.ok((await this.forName(name)).some((each) => each.includes('/sweep/'))));
   }
 
   /** Once there is of each what there should be, and nothing else. */
-  async areOnly(wanted: readonly Wanted[]): Promise<void> {
+  async expectOnly(wanted: readonly ExpectedEntries[]): Promise<void> {
     await eventually(async () => {
-      const there = await this.of(wanted.map(({ name }) => name));
+      const there = await this.forNames(wanted.map(({ name }) => name));
       const seen = wanted.map(({ name, at, clean }) => ({ at, its: there[name], clean }));
       assert.deepEqual(
         seen.filter(({ its, clean }) => its?.join() !== clean.join()),
@@ -95,23 +95,23 @@ export class Traces {
     });
   }
 
-  async #everything(): Promise<Trace[]> {
+  async #listEverything(): Promise<InventoryEntry[]> {
     const objects = Object.entries(KINDS).map(async ([kind, path]) => {
       const { items } = (await this.#admin.do('GET', path)) as unknown as { items: Item[] };
       return items
         .filter(({ metadata }) => !FOREIGN.test(metadata.namespace) && !FOREIGN.test(metadata.name))
-        .map((item) => ({ line: lineOf(kind, item), text: JSON.stringify(item) }));
+        .map((item) => ({ line: toLine(kind, item), text: JSON.stringify(item) }));
     });
-    return (await Promise.all([...objects, this.#stored()])).flat();
+    return (await Promise.all([...objects, this.#listStore()])).flat();
   }
 
-  async #stored(): Promise<Trace[]> {
+  async #listStore(): Promise<InventoryEntry[]> {
     const { Buckets = [] } = await this.#store.send(new ListBucketsCommand());
-    const traces = await Promise.all(Buckets.map(({ Name = '' }) => this.#inBucket(Name).catch(unlessGone)));
+    const traces = await Promise.all(Buckets.map(({ Name = '' }) => this.#listBucket(Name).catch(ignoreMissingBucket)));
     return traces.flat();
   }
 
-  async #inBucket(Bucket: string): Promise<Trace[]> {
+  async #listBucket(Bucket: string): Promise<InventoryEntry[]> {
     const { Contents = [] } = await this.#store.send(new ListObjectsV2Command({ Bucket }));
     const keys = Contents.map(({ Key }) => `object ${Bucket}/${Key}`);
     if (Bucket === STAGING) return keys.map((line) => ({ line, text: line }));
@@ -126,12 +126,12 @@ export class Traces {
   }
 }
 
-function unlessGone(error: unknown): Trace[] {
+function ignoreMissingBucket(error: unknown): InventoryEntry[] {
   if (error instanceof S3ServiceException && error.name === 'NoSuchBucket') return [];
   throw error;
 }
 
-function lineOf(kind: string, { metadata, data = {}, status = {} }: Item): string {
+function toLine(kind: string, { metadata, data = {}, status = {} }: Item): string {
   const { namespace, annotations, finalizers = [], deletionTimestamp } = metadata;
   // The name of some objects is a digest of what they are for.
   const name = annotations?.['oscar.grycap/key'] ?? metadata.name;

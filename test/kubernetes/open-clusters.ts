@@ -2,20 +2,20 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/adapters/kubernetes/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
-import { type Bench, QUICK } from './testbed.ts';
 import { Proxy } from './proxy.ts';
+import { SHORT_TIMEOUTS, type Testbed } from './testbed.ts';
 
 type Times = KubernetesClusterOptions['times'];
 
-/** Managers of a bench, each for one test. */
-export function waysTo(bench: Bench) {
-  const { plane } = bench;
+/** Managers of a testbed, each for one test. */
+export function clusterOpeners(testbed: Testbed) {
+  const { plane } = testbed;
   return {
     /** One whose way to the API server can be disturbed. */
     behindProxy: async (t: TestContext, times: Times = {}): Promise<{ proxy: Proxy; cluster: KubernetesCluster }> => {
       const proxy = await Proxy.start(plane.port);
       const kubeconfig = await plane.managerKubeconfig(proxy.port);
-      const cluster = await bench.open({ kubeconfig, times: { ...QUICK, ...times } });
+      const cluster = await testbed.open({ kubeconfig, times: { ...SHORT_TIMEOUTS, ...times } });
       await eventually(() => assert.ok(cluster.metrics().live));
       t.after(async () => {
         proxy.open();
@@ -26,7 +26,7 @@ export function waysTo(bench: Bench) {
     },
 
     direct: async (t: TestContext, times: Times = {}): Promise<KubernetesCluster> => {
-      const cluster = await bench.open({ times: { ...QUICK, ...times } });
+      const cluster = await testbed.open({ times: { ...SHORT_TIMEOUTS, ...times } });
       t.after(cluster.close);
       return cluster;
     },

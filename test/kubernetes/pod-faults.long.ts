@@ -54,7 +54,10 @@ const definition = (name: string, script: string) =>
 
 /** A service whose scripts tell that they run, take some seconds, and leave a copy of what they were given. */
 const copies = (name: string, seconds = 4) =>
-  outside.create(ADMIN, definition(name, `${our.tells}; sleep ${seconds}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`));
+  outside.create(
+    ADMIN,
+    definition(name, `${our.reportRun}; sleep ${seconds}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`),
+  );
 
 /** Straight at MinIO: the manager may be away. */
 const store = () => storeClient(our.minio, ROOT);
@@ -65,7 +68,7 @@ const leaves = (name: string, key: string) => eventually(() => store().head(name
 const begun = (name: string, key: string) =>
   eventually(async () => {
     const job = (await outside.jobs(ADMIN, name)).find((each) => keyOf(each) === `in/${key}`);
-    assert.equal(our.told(job?.id ?? ''), 1, job?.message);
+    assert.equal(our.countRuns(job?.id ?? ''), 1, job?.message);
   });
 
 /** Each file has had one job, which ran once and left its result. */
@@ -74,12 +77,12 @@ async function expectEach(name: string, keys: readonly string[]): Promise<void> 
   assert.deepEqual(jobs.map(keyOf).toSorted(), keys.map((key) => `in/${key}`).toSorted());
   for (const job of jobs) {
     assert.equal(job.state, 'succeeded', told(job));
-    assert.deepEqual([our.told(job.id), job.attempts.length], [1, 1], told(job));
+    assert.deepEqual([our.countRuns(job.id), job.attempts.length], [1, 1], told(job));
   }
   for (const key of keys) assert.equal(await outside.get(ADMIN, `${name}/out/${key}`), `text of ${key}`);
 }
 
-const told = (job: SeenJob) => `${our.told(job.id)} runs of ${JSON.stringify(job)}`;
+const told = (job: SeenJob) => `${our.countRuns(job.id)} runs of ${JSON.stringify(job)}`;
 
 const options = { timeout: 400_000 };
 
@@ -138,7 +141,7 @@ test('outage: the manager is killed while jobs are in every stage, and a file ar
 });
 
 test('outage: MinIO is away during a create and at the start of a job', options, async () => {
-  const token = await outside.create(ADMIN, definition('stores', our.tells));
+  const token = await outside.create(ADMIN, definition('stores', our.reportRun));
   await put('stores', 'x');
   await outside.allEnded('stores', 1);
   await our.minio.kill();
@@ -152,25 +155,25 @@ test('outage: MinIO is away during a create and at the start of a job', options,
   const event = { Key: 'stores/in/x', Records: [{ eventSource: 'minio:s3', eventName: 's3:ObjectCreated:Put', s3 }] };
   const id = await outside.submit(token, 'stores', event);
   await eventually(() => assert.match(manager.output(), new RegExp(`"id":"${id}".*"job operation failed"`)));
-  assert.equal(our.told(id), 0);
+  assert.equal(our.countRuns(id), 0);
   await our.minio.start();
   const job = await outside.ended('stores', id);
-  assert.deepEqual([job.state, reasonOf(job), our.told(id)], ['succeeded', 'Completed', 1], told(job));
+  assert.deepEqual([job.state, reasonOf(job), our.countRuns(id)], ['succeeded', 'Completed', 1], told(job));
   await outside.create(ADMIN, definition('away', 'true'));
 });
 
 test('outage: jobs on a killed node fail with the reason and do not run again', options, async () => {
-  const token = await outside.create(ADMIN, definition('node', `${our.tells}; sleep 600`));
+  const token = await outside.create(ADMIN, definition('node', `${our.reportRun}; sleep 600`));
   const seen = await outside.submit(token, 'node', 'x');
   await outside.running(ADMIN, 'node', seen);
   const unseen = await outside.submit(token, 'node', 'x');
-  await eventually(() => assert.equal(our.told(unseen), 1));
+  await eventually(() => assert.equal(our.countRuns(unseen), 1));
   // Before the kubelet has said that the second one runs, as a rule.
   await our.cluster.killNode();
   await our.cluster.startNode();
   for (const id of [seen, unseen]) {
     const job = await outside.ended('node', id);
-    assert.deepEqual([job.state, reasonOf(job), our.told(id)], ['failed', 'Lost', 1], told(job));
+    assert.deepEqual([job.state, reasonOf(job), our.countRuns(id)], ['failed', 'Lost', 1], told(job));
     assert.match(job.message, new RegExp(our.cluster.nodeName));
   }
   await copies('after', 0);

@@ -34,7 +34,7 @@ export class PodManagers {
   readonly minio: Minio;
   readonly #kubeconfig: string;
   readonly #directory: string;
-  readonly #counter: Counter;
+  readonly #counter: RunCounter;
   readonly #inside: boolean;
   readonly #cleanUp: (() => unknown)[] = [];
 
@@ -43,7 +43,7 @@ export class PodManagers {
     minio: Minio,
     kubeconfig: string,
     directory: string,
-    counter: Counter,
+    counter: RunCounter,
     inside: boolean,
   ) {
     this.cluster = cluster;
@@ -64,7 +64,7 @@ export class PodManagers {
       await cluster.import(archive);
       const minio = await Minio.start({ host: GATEWAY, ...(hooks && { hooks }) });
       const kubeconfig = await cluster.managerKubeconfig();
-      return new PodManagers(cluster, minio, kubeconfig, directory, await Counter.start(), dns);
+      return new PodManagers(cluster, minio, kubeconfig, directory, await RunCounter.start(), dns);
     } catch (error) {
       await cluster.stop();
       throw error;
@@ -72,13 +72,13 @@ export class PodManagers {
   }
 
   /** Shell that tells this test that it runs, and with which id. */
-  get tells(): string {
+  get reportRun(): string {
     return `echo "$JOB_UUID" | nc ${GATEWAY} ${this.#counter.port}`;
   }
 
   /** How often scripts of that job have told. */
-  told(id: string): number {
-    return this.#counter.told.get(id) ?? 0;
+  countRuns(id: string): number {
+    return this.#counter.runs.get(id) ?? 0;
   }
 
   settings(): Record<string, string> {
@@ -106,7 +106,7 @@ export class PodManagers {
   async leader(replicas: readonly Replica[]): Promise<Replica> {
     return eventually(
       async () => {
-        const leading = replicas.find((replica) => replica.child.exitCode === null && this.leads(replica));
+        const leading = replicas.find((replica) => replica.child.exitCode === null && this.isLeader(replica));
         if (!leading) throw new Error('nobody leads');
         return leading;
       },
@@ -116,7 +116,7 @@ export class PodManagers {
   }
 
   /** By the last that it said about it. */
-  leads({ output }: Replica): boolean {
+  isLeader({ output }: Replica): boolean {
     const said = output();
     return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
   }
@@ -136,24 +136,24 @@ export class PodManagers {
 }
 
 /** Hears the lines that scripts send. */
-class Counter {
-  readonly told = new Map<string, number>();
+class RunCounter {
+  readonly runs = new Map<string, number>();
   readonly #server: Server;
 
   private constructor(server: Server) {
     this.#server = server;
   }
 
-  static async start(): Promise<Counter> {
+  static async start(): Promise<RunCounter> {
     const server = createServer();
-    const counter = new Counter(server);
+    const counter = new RunCounter(server);
     server.on('connection', (socket) => {
       let text = '';
       socket.setEncoding('utf8').on('data', (more: string) => (text += more));
       socket.on('error', () => undefined);
       socket.on('end', () => {
         const id = text.trim();
-        counter.told.set(id, (counter.told.get(id) ?? 0) + 1);
+        counter.runs.set(id, (counter.runs.get(id) ?? 0) + 1);
         socket.end();
       });
     });

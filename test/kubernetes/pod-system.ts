@@ -4,7 +4,7 @@ import { bothAt, Minio } from '../minio/minio.ts';
 import { IDS } from '../support/cluster-processes.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { runWholeSystemTests, type WholeSystemTests } from '../support/whole-system.ts';
-import { FarMeeting } from './meeting-server.ts';
+import { MeetingServer } from './meeting-server.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 import { wipe } from './wipe.ts';
@@ -29,10 +29,10 @@ export function describeWithPods(chains: Readonly<Record<string, readonly WholeS
 
 function chain(parts: readonly WholeSystemTests[]): void {
   let our: PodManagers;
-  let meeting: FarMeeting;
+  let meeting: MeetingServer;
   before(async () => {
     our = await PodManagers.start();
-    meeting = await FarMeeting.start();
+    meeting = await MeetingServer.start();
   });
   after(async () => {
     meeting?.stop();

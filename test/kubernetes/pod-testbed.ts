@@ -19,25 +19,25 @@ const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const PODS_NAMESPACE = 'pods';
 
 /** A store of its own and runners that show what was started here alone, so that tests can run side by side. */
-export interface PodPlace {
+export interface IsolatedRunners {
   readonly stores: EmbeddedStores;
   readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
   /** The last runner removes what was started here. */
-  leave(last: KubernetesRunner): Promise<void>;
+  close(last: KubernetesRunner): Promise<void>;
 }
 
 /** A real cluster that has the manager's image, an object store that its pods reach, and what a runner needs of both. */
-export interface PodBench {
+export interface PodTestbed {
   readonly cluster: Cluster;
   readonly stores: EmbeddedStores;
   readonly problems: unknown[];
   /** A runner with the rights of the manager's service account, and little patience. */
   readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
-  place(): Promise<PodPlace>;
+  place(): Promise<IsolatedRunners>;
   stop(): Promise<void>;
 }
 
-export async function startPodBench(options: ClusterOptions = {}): Promise<PodBench> {
+export async function startPodTestbed(options: ClusterOptions = {}): Promise<PodTestbed> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-pods-'));
   const cluster = await Cluster.start(options);
   try {
@@ -50,11 +50,11 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
     const problems: unknown[] = [];
     const report = (problem: unknown) => void problems.push(problem);
     const rate = { perSecond: 1_000, burst: 1_000 };
-    const bench: PodBench = {
+    const testbed: PodTestbed = {
       cluster,
       stores,
       problems,
-      place: () => openPlace(mkdtempSync(join(directory, 'place-')), bench.open),
+      place: () => openIsolated(mkdtempSync(join(directory, 'place-')), testbed.open),
       async open(more = {}) {
         const api = new Api(await readEndpoint(kubeconfig), {
           rate,
@@ -95,7 +95,7 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
         rmSync(directory, { recursive: true, force: true });
       },
     };
-    return bench;
+    return testbed;
   } catch (error) {
     await cluster.stop();
     throw error;
@@ -105,13 +105,13 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
 /** A kubelet that ends many pods at once may be late, and what is in them too: as for a manager. */
 const TIMES = { lostMs: 30_000, graceSeconds: 10 };
 
-async function openPlace(directory: string, open: PodBench['open']): Promise<PodPlace> {
+async function openIsolated(directory: string, open: PodTestbed['open']): Promise<IsolatedRunners> {
   const stores = await EmbeddedStores.open(directory, GATEWAY);
   const names = new Set<string>();
   return {
     stores,
-    open: async (options) => showing(names, await open({ blobs: stores.blobs, ...TIMES, ...options })),
-    async leave(last) {
+    open: async (options) => limitListTo(names, await open({ blobs: stores.blobs, ...TIMES, ...options })),
+    async close(last) {
       for (const name of await last.list()) {
         await last.stop(name, 'cancelled');
         await last.forget(name);
@@ -122,7 +122,7 @@ async function openPlace(directory: string, open: PodBench['open']): Promise<Pod
   };
 }
 
-function showing(names: Set<string>, runner: KubernetesRunner): KubernetesRunner {
+function limitListTo(names: Set<string>, runner: KubernetesRunner): KubernetesRunner {
   const [start, list] = [runner.start.bind(runner), runner.list.bind(runner)];
   runner.start = (attempt) => start(names.add(attempt.name) && attempt);
   runner.list = async () => (await list()).filter((name) => names.has(name));

@@ -3,17 +3,17 @@ import { after, beforeEach, test } from 'node:test';
 import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
-import { startBench } from './testbed.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
+import { startTestbed } from './testbed.ts';
 
 /** What the manager's image is pulled with, in the namespaces of services: with the rights of a manager, and Kubernetes' own rules. */
-const bench = await startBench();
-after(() => bench.plane.stop());
+const testbed = await startTestbed();
+after(() => testbed.plane.stop());
 beforeEach(async () => {
-  await bench.wipe();
-  bench.problems.length = 0;
+  await testbed.wipe();
+  testbed.problems.length = 0;
 });
-const { admin } = bench.plane;
+const { admin } = testbed.plane;
 const pullSecrets = ['registry'];
 
 const pathOf = (namespace: string, name = '') => `/api/v1/namespaces/${namespace}/secrets/${name}`;
@@ -43,7 +43,7 @@ async function copyIn(namespace: string): Promise<(Seen & { readonly text: strin
 
 test('pull secrets: the namespace of a new service gets a copy, which follows changes', async (t) => {
   await give('first');
-  const cluster = await bench.open({ pullSecrets });
+  const cluster = await testbed.open({ pullSecrets });
   t.after(cluster.close);
   await created(cluster.services, sampleService('cow'));
   await cluster.services.claimNamespace('alice', 'oscar-svc-alice');
@@ -61,7 +61,7 @@ test('pull secrets: the namespace of a new service gets a copy, which follows ch
   await give('third', 'kubernetes.io/dockercfg');
   await cluster.reconcileCompanions(t.signal);
   assert.match((await copyIn('oscar-svc'))?.text ?? '', /third/);
-  assert.deepEqual(bench.problems, []);
+  assert.deepEqual(testbed.problems, []);
 });
 
 test('pull secrets: at its start, a manager updates existing namespaces and removes copies that are no longer configured', async (t) => {
@@ -72,12 +72,12 @@ test('pull secrets: at its start, a manager updates existing namespaces and remo
     metadata: { name, labels },
     data: FROM_GO.data,
   });
-  const cluster = await bench.open({ pullSecrets });
+  const cluster = await testbed.open({ pullSecrets });
   await cluster.reconcileCompanions(t.signal);
   assert.match((await copyIn(namespace))?.text ?? '', /first/);
   await cluster.close();
 
-  const without = await bench.open();
+  const without = await testbed.open();
   t.after(without.close);
   await without.reconcileCompanions(t.signal);
   assert.equal(await copyIn(namespace), undefined);
@@ -89,10 +89,10 @@ test('pull secrets: other Secrets of the manager are never copied', async (t) =>
     metadata: { name: 'passwords' },
     stringData: { OSCAR_PASSWORD: 'p' },
   });
-  const cluster = await bench.open({ pullSecrets: ['passwords'] });
+  const cluster = await testbed.open({ pullSecrets: ['passwords'] });
   t.after(cluster.close);
   await created(cluster.services, sampleService('cow'));
   const { items } = (await admin.do('GET', pathOf('oscar-svc'))) as unknown as { items: Seen[] };
   assert.doesNotMatch(JSON.stringify(items), /OSCAR_PASSWORD/);
-  assert.match(String(bench.problems), /passwords in namespace oscar.* is of type Opaque and is not copied/);
+  assert.match(String(testbed.problems), /passwords in namespace oscar.* is of type Opaque and is not copied/);
 });

@@ -3,8 +3,8 @@ import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /** Pods take their time on a busy machine. */
 const PATIENCE = 120_000;
@@ -97,14 +97,14 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
 
   describe('with one leader', { concurrency: 3 }, () => {
     test('a job that either manager accepts runs, and both report it', async () => {
-      await create('hello', `${our.tells}\necho hello from $JOB_UUID`);
+      await create('hello', `${our.reportRun}\necho hello from $JOB_UUID`);
       const { leader, other } = await ranks();
       const ids = [await submit(leader, 'hello'), await submit(other, 'hello')];
       for (const id of ids) {
         for (const at of [leader, other]) await until(at, 'hello', id, 'succeeded');
         const { text } = await call(other.url, 'GET', `/system/logs/hello/${id}`, { as: ADMIN });
         assert.match(text, new RegExp(`hello from ${id}`));
-        assert.equal(our.told(id), 1);
+        assert.equal(our.countRuns(id), 1);
       }
     });
 
@@ -117,10 +117,10 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
     });
 
     test('a job is cancelled at the follower, and its pod ends', async () => {
-      await create('long', `${our.tells}\nsleep 600`);
+      await create('long', `${our.reportRun}\nsleep 600`);
       const { other } = await ranks();
       const id = await submit(other, 'long');
-      await eventually(() => assert.equal(our.told(id), 1), PATIENCE);
+      await eventually(() => assert.equal(our.countRuns(id), 1), PATIENCE);
       assert.equal((await alive(id)).length, 1);
       const { status, text } = await call(other.url, 'DELETE', `/system/jobs/long/${id}`, { as: ADMIN });
       assert.equal(status, 202, text);
@@ -130,7 +130,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
   });
 
   test('running and queued jobs continue once under the next leader', ROUNDS, async () => {
-    await create('steady', `${our.tells}\nsleep 3`);
+    await create('steady', `${our.reportRun}\nsleep 3`);
     for (const wait of [0, 1_500, 4_000]) {
       const { leader, other } = await ranks();
       const ids: string[] = [];
@@ -146,7 +146,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
   });
 
   test('a paused leader continues, and nothing runs twice', ROUNDS, async () => {
-    await create('paused', `${our.tells}\nsleep 2`);
+    await create('paused', `${our.reportRun}\nsleep 2`);
     for (const wait of [0, 1_000, 3_000]) {
       const { leader, other } = await ranks();
       const ids: string[] = [];
@@ -159,7 +159,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
       leader.child.kill('SIGCONT');
       const late = await submit(other, 'paused');
       await settled(other, 'paused', [...ids, late]);
-      await eventually(() => assert.ok(!our.leads(leader)), PATIENCE, EVERY_MS);
+      await eventually(() => assert.ok(!our.isLeader(leader)), PATIENCE, EVERY_MS);
     }
   });
 
@@ -167,7 +167,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
     for (const id of ids) {
       const job = await until(at, service, id, 'succeeded');
       assert.equal(job.attempts.length, 1, JSON.stringify(job));
-      assert.equal(our.told(id), 1, `${id} ran ${our.told(id)} times: ${JSON.stringify(job)}`);
+      assert.equal(our.countRuns(id), 1, `${id} ran ${our.countRuns(id)} times: ${JSON.stringify(job)}`);
     }
   }
 });

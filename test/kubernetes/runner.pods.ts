@@ -4,11 +4,11 @@ import { describeRunner } from '../../src/ports/conformance/runner.conformance.t
 import type { RunnerUnderTest } from '../../src/ports/conformance/runner-under-test.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { runsAnywhere } from '../support/machine-processes.ts';
-import { startPodBench } from './pod-testbed.ts';
+import { startPodTestbed } from './pod-testbed.ts';
 
 /** Scripts in real pods, started with no more rights than a manager has. */
-const bench = await startPodBench();
-after(() => bench.stop());
+const testbed = await startPodTestbed();
+after(() => testbed.stop());
 
 const OF_KUBERNETES = ['SERVICE_HOST', 'SERVICE_PORT', 'SERVICE_PORT_HTTPS', 'PORT'].map(
   (name) => `KUBERNETES_${name}`,
@@ -38,7 +38,7 @@ describeRunner(
 );
 
 async function make(): Promise<RunnerUnderTest> {
-  const place = await bench.place();
+  const place = await testbed.place();
   const first = await place.open();
   let current = first;
   return {
@@ -49,6 +49,6 @@ async function make(): Promise<RunnerUnderTest> {
       return current;
     },
     runs: async (word) => runsAnywhere(word),
-    close: () => place.leave(current),
+    close: () => place.close(current),
   };
 }

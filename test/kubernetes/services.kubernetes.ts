@@ -1,6 +1,6 @@
 import { registerHooks } from 'node:module';
 import { after } from 'node:test';
-import { bench } from './as-embedded-cluster.ts';
+import { testbed } from './as-embedded-cluster.ts';
 
 /**
  * The tests of `src/services/`, which open an embedded cluster, on Kubernetes: what they import as the embedded cluster
@@ -10,7 +10,7 @@ const FIXTURE = new URL('../../src/services/services.fixture.ts', import.meta.ur
 const EMBEDDED = new URL('../../src/adapters/sqlite/index.ts', import.meta.url).href;
 const STAND_IN = new URL('as-embedded-cluster.ts', import.meta.url).href;
 
-after(() => bench.plane.stop());
+after(() => testbed.plane.stop());
 
 registerHooks({
   resolve(specifier, context, next) {

@@ -19,7 +19,7 @@ describe('slow etcd', ROUND, () => {
   let our: Coordinators;
   before(async () => {
     // As long as it is without a word about it: whether that is enough is the question.
-    our = await Coordinators.start({ lateEtcd: true, settings: { OSCAR_LEADER_SECONDS: '15' } });
+    our = await Coordinators.start({ slowEtcd: true, settings: { OSCAR_LEADER_SECONDS: '15' } });
   });
   after(() => our?.[Symbol.asyncDispose]());
 
@@ -35,11 +35,11 @@ describe('slow etcd', ROUND, () => {
     'jobs are accepted, given to a member and committed, each once, and the leader stays the same',
     ROUND,
     async () => {
-      const { leader, other } = await our.ranks();
+      const { leader, other } = await our.findLeader();
       await our.create(leader, 'slow');
-      our.letGo('slow');
+      our.release('slow');
       const first = await lease();
-      our.plane.etcdTakes(LATE);
+      our.plane.setEtcdDelay(LATE);
       const begun = performance.now();
       const ids = await Promise.all(
         Array.from({ length: JOBS }, (_, n) => our.submit(n % 2 === 0 ? leader : other, 'slow')),
@@ -51,10 +51,10 @@ describe('slow etcd', ROUND, () => {
         for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
       }, PATIENCE);
       for (const job of await our.jobs(other, 'slow')) {
-        assert.deepEqual([placeOf(job), job.attempts.length, our.runs(job.id)], ['target', 1, 1], storyOf(job));
+        assert.deepEqual([placeOf(job), job.attempts.length, our.countRuns(job.id)], ['target', 1, 1], storyOf(job));
       }
-      assert.deepEqual(await our.written('slow'), our.resultsOf(ids));
-      await eventually(async () => assert.deepEqual(await our.staged(other, 'slow'), []), PATIENCE);
+      assert.deepEqual(await our.countWrites('slow'), our.expectedResults(ids));
+      await eventually(async () => assert.deepEqual(await our.listStaged(other, 'slow'), []), PATIENCE);
       const now = await lease();
       assert.deepEqual(
         [now.holderIdentity, now.leaseTransitions],
@@ -62,26 +62,26 @@ describe('slow etcd', ROUND, () => {
         'nobody else has led',
       );
       assert.notEqual(now.renewTime, first.renewTime);
-      our.plane.etcdTakes();
+      our.plane.setEtcdDelay();
     },
   );
 
   test('when the leader is killed, another one leads and nothing is done twice', ROUND, async () => {
-    const { leader, other } = await our.ranks();
+    const { leader, other } = await our.findLeader();
     await our.create(leader, 'slower');
-    our.plane.etcdTakes(LATE);
+    our.plane.setEtcdDelay(LATE);
     const ids = await Promise.all(Array.from({ length: JOBS }, () => our.submit(other, 'slower')));
-    await eventually(() => assert.ok(ids.some((id) => our.runs(id) > 0)), PATIENCE);
+    await eventually(() => assert.ok(ids.some((id) => our.countRuns(id) > 0)), PATIENCE);
     leader.child.kill('SIGKILL');
-    our.letGo('slower');
+    our.release('slower');
     await eventually(async () => {
       for (const job of await our.jobs(other, 'slower')) assert.equal(job.state, 'succeeded', storyOf(job));
     }, PATIENCE);
     for (const job of await our.jobs(other, 'slower')) {
-      const runs = our.runs(job.id);
+      const runs = our.countRuns(job.id);
       assert.ok(runs >= 1 && runs <= job.attempts.length, `${runs} runs: ${storyOf(job)}`);
     }
-    assert.deepEqual(await our.written('slower'), our.resultsOf(ids));
-    our.plane.etcdTakes();
+    assert.deepEqual(await our.countWrites('slower'), our.expectedResults(ids));
+    our.plane.setEtcdDelay();
   });
 });

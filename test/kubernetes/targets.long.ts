@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { storyOf } from '../support/delegation.ts';
 import { expectStatus } from '../support/federation.ts';
-import type { Replica } from './pod-managers.ts';
 import { eventually } from './kill-rounds.ts';
+import type { Replica } from './pod-managers.ts';
 import { Targets } from './targets.ts';
 
 /** Of a leader that is gone another one hears after seconds; and each round has pods that take their time. */
@@ -24,10 +24,10 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
     replicas = replicas.filter(({ child }) => child.exitCode === null && child.signalCode === null);
     while (replicas.length < 2) replicas.push(await them.replica());
     return eventually(() => {
-      const [leader, ...more] = replicas.filter((replica) => them.our.leads(replica));
+      const [leader, ...more] = replicas.filter((replica) => them.our.isLeader(replica));
       const other = replicas.find((replica) => replica !== leader);
       assert.ok(leader && other && more.length === 0, 'one leads');
-      them.speakTo(other);
+      them.setContact(other);
       return { leader, other };
     });
   }
@@ -36,7 +36,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
   const running = (ids: readonly string[]) =>
     eventually(() =>
       assert.deepEqual(
-        ids.map((id) => them.our.told(id)),
+        ids.map((id) => them.our.countRuns(id)),
         ids.map(() => 1),
       ),
     );
@@ -58,12 +58,12 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
     });
     const results = await them.outside.keys(them.people.alice, 'talks');
     assert.equal(results.filter((key) => key.startsWith('out/')).length, FILES.length - 1);
-    for (const id of ids) assert.equal(them.our.told(id), 1);
+    for (const id of ids) assert.equal(them.our.countRuns(id), 1);
   });
 
   const moments = {
     'while jobs are offered': async (name: string) => {
-      await eventually(() => assert.ok(them.offers(name) > 0));
+      await eventually(() => assert.ok(them.countOffers(name) > 0));
     },
     'while they run': async (_: string, ids: readonly string[]) => running(ids),
   };
@@ -84,7 +84,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
       await them.create(name, 'sleep 5');
       await comes(name, await them.begin(name, FILES));
       other.child.kill('SIGKILL');
-      them.speakTo(leader);
+      them.setContact(leader);
       await them.expectOnce(name, FILES);
     });
 
@@ -95,12 +95,12 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
       await comes(name, await them.begin(name, FILES));
       leader.child.kill('SIGSTOP');
       try {
-        await eventually(() => assert.ok(them.our.leads(other), 'the other leads'));
+        await eventually(() => assert.ok(them.our.isLeader(other), 'the other leads'));
       } finally {
         leader.child.kill('SIGCONT');
       }
       await them.expectOnce(name, FILES);
-      await eventually(() => assert.equal(them.our.leads(leader), false));
+      await eventually(() => assert.equal(them.our.isLeader(leader), false));
     });
   }
 });

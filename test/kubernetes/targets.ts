@@ -7,11 +7,11 @@ import { Outside, type SeenJob } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
 import { startWire, type Wire } from '../support/wire.ts';
-import { GATEWAY } from './node/names.ts';
-import { PodManagers, type Replica } from './pod-managers.ts';
-import type { Gate } from './kill-gate.ts';
+import type { WriteGate } from './kill-gate.ts';
 import { eventually } from './kill-rounds.ts';
-import { Traces } from './object-inventory.ts';
+import { GATEWAY } from './node/names.ts';
+import { ObjectInventory } from './object-inventory.ts';
+import { PodManagers, type Replica } from './pod-managers.ts';
 
 const ORIGIN = 'origin';
 const TARGET = 'target';
@@ -41,11 +41,11 @@ export class Targets implements AsyncDisposable {
   /** The origin, as users have it. */
   readonly outside: Outside;
   /** What there is of services at the target. */
-  readonly traces: Traces;
+  readonly inventory: ObjectInventory;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
   readonly #opened: AsyncDisposableStack;
-  #hears = '';
+  #contactUrl = '';
 
   private constructor(
     { people, our, origin, wires }: Parts,
@@ -55,25 +55,26 @@ export class Targets implements AsyncDisposable {
     this.people = people;
     this.our = our;
     this.outside = new Outside(origin.url);
-    this.traces = new Traces(our.cluster.admin, our.minio);
+    this.inventory = new ObjectInventory(our.cluster.admin, our.minio);
     this.#wires = wires;
     this.#settings = settings;
     this.#opened = opened;
   }
 
   /** With a gate, all that the target writes to Kubernetes and says to the origin passes it. */
-  static async start(gate?: Gate): Promise<Targets> {
+  static async start(gate?: WriteGate): Promise<Targets> {
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
     const running: { origin?: TestManager; scene?: Targets } = {};
     const wires = {
       origin: opened.use(await startWire(() => running.origin?.url ?? '')),
-      target: opened.use(await startWire(() => running.scene?.hears ?? '')),
+      target: opened.use(await startWire(() => running.scene?.contactUrl ?? '')),
     };
     const our = await PodManagers.start();
     opened.defer(() => our.stop());
-    const passing = gate && (await gate.before({ host: '127.0.0.1', port: Number(new URL(wires.origin.url).port) }));
+    const passing =
+      gate && (await gate.listenBefore({ host: '127.0.0.1', port: Number(new URL(wires.origin.url).port) }));
     const shared = {
       ...people.settings,
       OSCAR_CLUSTERS: JSON.stringify({
@@ -96,7 +97,7 @@ export class Targets implements AsyncDisposable {
       }),
     );
     const { plane, nodeAddress } = our.cluster;
-    const api = await gate?.before({ host: nodeAddress, port: plane.port, certificates: plane.certificates });
+    const api = await gate?.listenBefore({ host: nodeAddress, port: plane.port, certificates: plane.certificates });
     const settings = {
       ...shared,
       OSCAR_CLUSTER_ID: TARGET,
@@ -109,19 +110,19 @@ export class Targets implements AsyncDisposable {
   }
 
   /** The address of the manager that the origin speaks to. */
-  get hears(): string {
-    return this.#hears;
+  get contactUrl(): string {
+    return this.#contactUrl;
   }
 
   /** From now on the origin speaks to this one. */
-  speakTo({ url }: Replica): void {
-    this.#hears = url;
+  setContact({ url }: Replica): void {
+    this.#contactUrl = url;
   }
 
   /** One more manager of the target. */
   async replica(): Promise<Replica> {
     const replica = await this.our.replica(this.#settings);
-    this.#hears ||= replica.url;
+    this.#contactUrl ||= replica.url;
     return replica;
   }
 
@@ -132,7 +133,7 @@ export class Targets implements AsyncDisposable {
       image: BUSYBOX,
       cpu: '0.02',
       memory: '16Mi',
-      script: `${this.our.tells}; echo begun; ${script}; ${copying()}`,
+      script: `${this.our.reportRun}; echo begun; ${script}; ${copying()}`,
     });
     await eventually(async () => {
       expectStatus(await this.outside.call('POST', '/system/services', { as: this.people.alice, body }), 201);
@@ -163,7 +164,7 @@ export class Targets implements AsyncDisposable {
       return all;
     });
     for (const job of jobs) {
-      const runs = this.our.told(job.id);
+      const runs = this.our.countRuns(job.id);
       // An attempt that the origin never heard of running may have run; each has an epoch of its own.
       assert.ok(runs >= 1 && runs <= (job.attempts.at(-1)?.epoch ?? 0), `${runs} runs: ${storyOf(job)}`);
       assert.equal(placeOf(job), TARGET, storyOf(job));
@@ -181,7 +182,7 @@ export class Targets implements AsyncDisposable {
   }
 
   /** How often the target was offered something of this service. */
-  offers(name: string): number {
+  countOffers(name: string): number {
     return offersTo({ wire: this.#wires.target }, name).length;
   }
 

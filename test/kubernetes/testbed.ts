@@ -9,9 +9,9 @@ import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 export const SERVICES_NAMESPACE = 'oscar-svc';
 
 /** Times that make faults short; what a manager would use is tens of seconds. */
-export const QUICK = { requestMs: 2_000, patienceMs: 8_000, silenceMs: 60_000 };
+export const SHORT_TIMEOUTS = { requestMs: 2_000, patienceMs: 8_000, silenceMs: 60_000 };
 
-export interface Bench {
+export interface Testbed {
   readonly plane: ControlPlane;
   /** A manager's stores, with the rights of its service account. */
   open(options?: Partial<KubernetesClusterOptions>): Promise<KubernetesCluster>;
@@ -20,7 +20,7 @@ export interface Bench {
   readonly problems: unknown[];
 }
 
-export async function startBench(options: ControlPlaneOptions = {}): Promise<Bench> {
+export async function startTestbed(options: ControlPlaneOptions = {}): Promise<Testbed> {
   const plane = await ControlPlane.start(options);
   const kubeconfig = await plane.managerKubeconfig();
   const problems: unknown[] = [];
@@ -37,7 +37,7 @@ export async function startBench(options: ControlPlaneOptions = {}): Promise<Ben
         objectStore: { endpoint: 'http://minio.minio:9000', verify: true, region: 'us-east-1' },
         rate: { perSecond: 5_000, burst: 5_000 },
         report: (problem) => problems.push(problem),
-        times: QUICK,
+        times: SHORT_TIMEOUTS,
         ...more,
       }),
     wipe: () => wipe(plane),

@@ -3,8 +3,8 @@ import { after, before, describe, test } from 'node:test';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { eventually, Outside } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
-import { SERVICES_NAMESPACE } from './testbed.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
+import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /** A leader that dies is followed soon. */
 const LEADER = { OSCAR_LEADER_SECONDS: '6' };
@@ -91,7 +91,7 @@ describe('warm pods', { timeout: 600_000 }, () => {
   });
 
   test('calls continue when the leader dies: the next leader uses the pods, and no call runs twice', async () => {
-    const token = await outside.create(ADMIN, definition('stays', `${our.tells}\nhostname`, { min_scale: 1 }));
+    const token = await outside.create(ADMIN, definition('stays', `${our.reportRun}\nhostname`, { min_scale: 1 }));
     const waits = await ready('stays');
     const leader = await our.leader(replicas);
     leader.child.kill('SIGKILL');
@@ -99,7 +99,7 @@ describe('warm pods', { timeout: 600_000 }, () => {
     const answer = await run('stays', token);
     assert.equal(answer, waits);
     const [job] = await outside.jobs(ADMIN, 'stays');
-    assert.equal(our.told(job?.id ?? ''), 1);
+    assert.equal(our.countRuns(job?.id ?? ''), 1);
     await ready('stays', waits);
   });
 });

@@ -21,12 +21,12 @@ import {
 } from '../../src/ports/conformance/runner-under-test.ts';
 import type { StandbyRequest } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER } from '../docker/busybox.ts';
-import { PODS_NAMESPACE, startPodBench } from './pod-testbed.ts';
+import { PODS_NAMESPACE, startPodTestbed } from './pod-testbed.ts';
 
 /** Pods that wait for their jobs, on a real node. */
-const bench = await startPodBench();
-after(() => bench.stop());
-const { admin } = bench.cluster;
+const testbed = await startPodTestbed();
+after(() => testbed.stop());
+const { admin } = testbed.cluster;
 
 const PATIENCE = 60_000;
 
@@ -85,7 +85,7 @@ async function callOf(service: string, script: string, more: Partial<Attempt> = 
     outputs: [],
     answer: true,
     traits: { ...traits, job: { service, id: name } },
-    stores: async () => new Map([[STORE, bench.stores.access]]),
+    stores: async () => new Map([[STORE, testbed.stores.access]]),
     ...more,
   };
 }
@@ -106,8 +106,8 @@ function warmTest(
   options: Partial<KubernetesRunnerOptions> = {},
 ): void {
   test(name, async (t) => {
-    await bench.stores.empty();
-    const runner = await bench.open(options);
+    await testbed.stores.empty();
+    const runner = await testbed.open(options);
     try {
       await body(runner, t);
     } finally {
@@ -194,7 +194,7 @@ warmTest('values of the environment reach the script as they are', async (runner
   const ended = await run(runner, call);
   assert.equal(ended.outcome, 'succeeded', ended.message);
   assert.deepEqual(await podOf(call), [ready]);
-  const left = Buffer.from((await bench.stores.get('bucket', 'env')) ?? '').toString();
+  const left = Buffer.from((await testbed.stores.get('bucket', 'env')) ?? '').toString();
   const seen = Object.fromEntries(
     left.split('\0').map((each) => [each.slice(0, each.indexOf('=')), each.slice(each.indexOf('=') + 1)]),
   );
@@ -335,8 +335,8 @@ class DyingApi extends Api {
 }
 
 async function dyingLeader(isLast: (write: Write) => boolean, t: TestContext) {
-  const api = new DyingApi(await readEndpoint(await bench.cluster.managerKubeconfig()), isLast);
-  const leader = await bench.open({ api });
+  const api = new DyingApi(await readEndpoint(await testbed.cluster.managerKubeconfig()), isLast);
+  const leader = await testbed.open({ api });
   t.after(async () => {
     await leader.close();
     api.close();
@@ -381,7 +381,7 @@ for (const [index, { when, isLast, gone }] of DEATHS.entries()) {
     assert.equal(ended.outcome, 'succeeded', ended.message);
     const ran = gone ? call.name : ready;
     assert.deepEqual(await podOf(call), [ran]);
-    assert.deepEqual(await bench.stores.uploads('texts'), [ran]);
+    assert.deepEqual(await testbed.stores.uploads('texts'), [ran]);
   });
 }
 
@@ -425,5 +425,5 @@ warmTest('a call that is stopped before its pod is its own never runs in it', as
   });
   next.standby.setRequests([]);
   await eventually(async () => assert.equal((await admin.ask('GET', podPath(ready))).status, 404), PATIENCE);
-  assert.deepEqual(await bench.stores.uploads('texts'), []);
+  assert.deepEqual(await testbed.stores.uploads('texts'), []);
 });

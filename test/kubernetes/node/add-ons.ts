@@ -1,24 +1,24 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ControlPlane } from '../control-plane.ts';
-import { argsOf } from '../flags.ts';
+import { toArgs } from '../flags.ts';
 import type { Processes } from '../processes.ts';
-import { DNS_ADDRESS, GATEWAY, type Names } from './names.ts';
+import { type ClusterNames, DNS_ADDRESS, GATEWAY } from './names.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 const CORE = '/api/v1/namespaces/kube-system';
 const METRICS_PORT = 4443;
 
-interface Place {
-  readonly names: Names;
+interface AddOnDeps {
+  readonly names: ClusterNames;
   readonly plane: ControlPlane;
   readonly processes: Processes;
 }
 
 /** Names of services and pods, and `host.test`: a process beside the API server, behind the address that pods ask. */
-export async function startDns(place: Place, coredns: string): Promise<void> {
+export async function startDns(place: AddOnDeps, coredns: string): Promise<void> {
   const { names, plane, processes } = place;
-  await allow(plane, 'coredns', [
+  await grantRules(plane, 'coredns', [
     { apiGroups: [''], resources: ['endpoints', 'services', 'pods', 'namespaces'], verbs: ['list', 'watch'] },
     { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
   ]);
@@ -33,28 +33,34 @@ export async function startDns(place: Place, coredns: string): Promise<void> {
     fallthrough
   }
   kubernetes cluster.local in-addr.arpa {
-    kubeconfig ${await plane.kubeconfigOf('coredns')}
+    kubeconfig ${await plane.clientKubeconfig('coredns')}
     pods insecure
   }
   cache 1
 }
 `,
   );
-  await serve(place, { name: 'kube-dns', address: DNS_ADDRESS, port: 53, target: 53, protocols: ['UDP', 'TCP'] });
+  await createNodeService(place, {
+    name: 'kube-dns',
+    address: DNS_ADDRESS,
+    port: 53,
+    target: 53,
+    protocols: ['UDP', 'TCP'],
+  });
   processes.start('coredns', coredns, ['-conf', settings]);
 }
 
 /** `metrics.k8s.io`, which the API server passes on to a process beside it. */
-export async function startMetrics(place: Place, metricsServer: string): Promise<void> {
+export async function startMetrics(place: AddOnDeps, metricsServer: string): Promise<void> {
   const { names, plane, processes } = place;
-  await allow(plane, 'metrics-server', [
+  await grantRules(plane, 'metrics-server', [
     { apiGroups: [''], resources: ['nodes/metrics'], verbs: ['get'] },
     { apiGroups: [''], resources: ['pods', 'nodes'], verbs: ['get', 'list', 'watch'] },
     { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
     { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
     { apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch'] },
   ]);
-  await serve(place, { name: 'metrics-server', port: 443, target: METRICS_PORT, protocols: ['TCP'] });
+  await createNodeService(place, { name: 'metrics-server', port: 443, target: METRICS_PORT, protocols: ['TCP'] });
   await plane.admin.do('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
     metadata: { name: 'v1beta1.metrics.k8s.io' },
     spec: {
@@ -67,7 +73,7 @@ export async function startMetrics(place: Place, metricsServer: string): Promise
     },
   });
   await plane.certificates.server('metrics', 'DNS:metrics-server.kube-system.svc');
-  const kubeconfig = await plane.kubeconfigOf('metrics-server');
+  const kubeconfig = await plane.clientKubeconfig('metrics-server');
   const flags = {
     kubeconfig,
     'authentication-kubeconfig': kubeconfig,
@@ -82,10 +88,10 @@ export async function startMetrics(place: Place, metricsServer: string): Promise
     'metric-resolution': '10s',
     'kubelet-request-timeout': '5s',
   };
-  processes.start('metrics-server', metricsServer, argsOf(flags));
+  processes.start('metrics-server', metricsServer, toArgs(flags));
 }
 
-async function allow({ admin }: ControlPlane, name: string, rules: readonly unknown[]): Promise<void> {
+async function grantRules({ admin }: ControlPlane, name: string, rules: readonly unknown[]): Promise<void> {
   await admin.do('POST', `/apis/${RBAC}/v1/clusterroles`, { metadata: { name: `test:${name}` }, rules });
   await admin.do('POST', `/apis/${RBAC}/v1/clusterrolebindings`, {
     metadata: { name: `test:${name}` },
@@ -94,7 +100,7 @@ async function allow({ admin }: ControlPlane, name: string, rules: readonly unkn
   });
 }
 
-interface Served {
+interface NodeService {
   readonly name: string;
   readonly address?: string;
   readonly port: number;
@@ -103,9 +109,9 @@ interface Served {
 }
 
 /** A service whose one endpoint is a process on the node, not a pod. */
-async function serve(
-  { names, plane: { admin } }: Place,
-  { name, address, port, target, protocols }: Served,
+async function createNodeService(
+  { names, plane: { admin } }: AddOnDeps,
+  { name, address, port, target, protocols }: NodeService,
 ): Promise<void> {
   const ports = protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol }));
   await admin.do('POST', `${CORE}/services`, {

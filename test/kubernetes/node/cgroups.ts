@@ -4,7 +4,7 @@ import { join } from 'node:path';
 const ROOT = '/sys/fs/cgroup';
 
 /** Made by us, because the kubelet wants that it exists: in every hierarchy, where there are several. */
-export function makeCgroups(name: string): void {
+export function createCgroups(name: string): void {
   for (const hierarchy of hierarchies()) {
     const directory = join(hierarchy, name);
     mkdirSync(directory, { recursive: true });

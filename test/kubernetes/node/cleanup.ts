@@ -2,15 +2,15 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import { isInCgroups, removeCgroups } from './cgroups.ts';
-import type { Names } from './names.ts';
-import { pathOf, removeNetwork } from './network.ts';
+import type { ClusterNames } from './names.ts';
+import { networkNamespacePath, removeNetwork } from './network.ts';
 
 /** What was killed is gone at once, unless the machine is very busy. */
 const GONE_MS = 60_000;
 
 /** Everything of a cluster that is still on this machine. Nothing in it is worth to be asked. */
-export async function removeLeftovers(names: Names): Promise<void> {
-  await killAll(() => [...processesOfNetwork(names), ...processesOfPods(names)]);
+export async function removeCluster(names: ClusterNames): Promise<void> {
+  await killAll(() => [...findNetworkProcesses(names), ...findPodProcesses(names)]);
   await removeNetwork(names);
   // They are left a moment after their last process.
   await eventually(() => removeCgroups(names.name), GONE_MS, 20);
@@ -31,21 +31,21 @@ export async function killAll(find: () => readonly number[]): Promise<void> {
 }
 
 /** Kubernetes itself, containerd, and what watches over each container. */
-export function processesOfNetwork({ name }: Names): number[] {
-  const wanted = inode(pathOf(name));
-  return wanted === undefined ? [] : running().filter((pid) => inode(`/proc/${pid}/ns/net`) === wanted);
+export function findNetworkProcesses({ name }: ClusterNames): number[] {
+  const wanted = inode(networkNamespacePath(name));
+  return wanted === undefined ? [] : listProcesses().filter((pid) => inode(`/proc/${pid}/ns/net`) === wanted);
 }
 
 /** What runs in containers. */
-export function processesOfPods({ name }: Names): number[] {
-  return running().filter((pid) => isInCgroups(content(`/proc/${pid}/cgroup`), name));
+export function findPodProcesses({ name }: ClusterNames): number[] {
+  return listProcesses().filter((pid) => isInCgroups(readOrEmpty(`/proc/${pid}/cgroup`), name));
 }
 
 /** Without those that are dead and that nobody has taken notice of. */
-function running(): number[] {
+function listProcesses(): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.map(Number).filter((pid) => {
-    const status = content(`/proc/${pid}/stat`);
+    const status = readOrEmpty(`/proc/${pid}/stat`);
     return status !== '' && !/^[ZX]/.test(status.slice(status.lastIndexOf(')') + 2));
   });
 }
@@ -66,7 +66,7 @@ function inode(path: string): number | undefined {
   }
 }
 
-function content(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {

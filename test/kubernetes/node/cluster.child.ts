@@ -3,8 +3,8 @@ import { Pods } from './pods.ts';
 
 /** A test process that is going to be killed while a pod runs. */
 const cluster = await Cluster.start({ id: Number(process.argv[2]) });
-const pods = await Pods.in(cluster.admin);
+const pods = await Pods.inNewNamespace(cluster.admin);
 await pods.create('runs', 'echo begun; sleep 1000');
-await pods.printed('runs', 'begun');
+await pods.waitForOutput('runs', 'begun');
 process.stdout.write('runs\n');
 setInterval(() => {}, 60_000);

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Admin } from '../admin.ts';
 import { ControlPlane } from '../control-plane.ts';
-import { argsOf } from '../flags.ts';
+import { toArgs } from '../flags.ts';
 import { Processes } from '../processes.ts';
 import { corednsProgram, metricsServerProgram, programs } from '../programs.ts';
 import { startDns, startMetrics } from './add-ons.ts';
+import { ClusterLock } from './cluster-lock.ts';
 import { nodeImages } from './images.ts';
-import { Keeper } from './cluster-lock.ts';
-import { inNetwork, makeNetwork } from './network.ts';
+import { createNetwork, inNetwork } from './network.ts';
 import { ClusterNode } from './node.ts';
 import { nodePackages } from './packages.ts';
 import { nodeSite } from './site.ts';
@@ -30,16 +30,16 @@ export class Cluster {
   readonly nodeName: string;
   /** Of the API server, the kubelet and the ports that services open on nodes. */
   readonly nodeAddress: string;
-  readonly #keeper: Keeper;
+  readonly #lock: ClusterLock;
   readonly #node: ClusterNode;
   readonly #processes: Processes;
   #witness: Witness | undefined;
 
-  private constructor(keeper: Keeper, plane: ControlPlane, node: ClusterNode, processes: Processes) {
+  private constructor(keeper: ClusterLock, plane: ControlPlane, node: ClusterNode, processes: Processes) {
     this.plane = plane;
     this.nodeName = keeper.names.node;
     this.nodeAddress = keeper.names.address;
-    this.#keeper = keeper;
+    this.#lock = keeper;
     this.#node = node;
     this.#processes = processes;
   }
@@ -51,15 +51,15 @@ export class Cluster {
     const coredns = dns ? await corednsProgram(tell) : undefined;
     const metricsServer = metrics ? await metricsServerProgram(tell) : undefined;
     const { plugins } = await nodePackages(tell);
-    const keeper = await Keeper.take(id);
+    const keeper = await ClusterLock.acquire(id);
     const { names } = keeper;
     try {
-      await makeNetwork(names);
+      await createNetwork(names);
       const site = nodeSite(names);
       const plane = await ControlPlane.start({ controllers: true, site });
       const node = new ClusterNode(names, plane, { kube, plugins });
       const cluster = new Cluster(keeper, plane, node, new Processes(names.directory, site.enter));
-      await cluster.#fill(kube, coredns, metricsServer);
+      await cluster.#startParts(kube, coredns, metricsServer);
       return cluster;
     } catch (error) {
       await keeper.release();
@@ -83,7 +83,7 @@ export class Cluster {
 
   /** A command that becomes the one after it, where names of services are known and their addresses lead somewhere. */
   inside(): string[] {
-    const { names } = this.#keeper;
+    const { names } = this.#lock;
     const file = join(names.directory, 'resolv.conf');
     writeFileSync(file, `nameserver ${names.address}\nsearch svc.cluster.local\n`);
     return [
@@ -116,11 +116,11 @@ export class Cluster {
     await this.#processes.stop();
     await this.#node.stop();
     await this.plane.stop({ keep: true });
-    await this.#keeper.release();
+    await this.#lock.release();
   }
 
-  async #fill(kube: string, coredns: string | undefined, metricsServer: string | undefined): Promise<void> {
-    const place = { names: this.#keeper.names, plane: this.plane, processes: this.#processes };
+  async #startParts(kube: string, coredns: string | undefined, metricsServer: string | undefined): Promise<void> {
+    const place = { names: this.#lock.names, plane: this.plane, processes: this.#processes };
     try {
       await this.#startScheduler(kube);
       await this.#node.prepare();
@@ -136,7 +136,7 @@ export class Cluster {
   }
 
   async #startScheduler(kube: string): Promise<void> {
-    const kubeconfig = await this.plane.kubeconfigOf('scheduler');
+    const kubeconfig = await this.plane.clientKubeconfig('scheduler');
     const flags = {
       kubeconfig,
       'authentication-kubeconfig': kubeconfig,
@@ -146,6 +146,6 @@ export class Cluster {
       'leader-elect': false,
       profiling: false,
     };
-    this.#processes.start('kube-scheduler', kube, ['kube-scheduler', ...argsOf(flags)]);
+    this.#processes.start('kube-scheduler', kube, ['kube-scheduler', ...toArgs(flags)]);
   }
 }

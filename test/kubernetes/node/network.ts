@@ -3,24 +3,24 @@ import { existsSync, readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { environment } from '../processes.ts';
 import { SERVICE_RANGE } from '../site.ts';
-import { BRIDGE, GATEWAY, type Names } from './names.ts';
+import { BRIDGE, type ClusterNames, GATEWAY } from './names.ts';
 
 /** Somebody's last cluster may take the bridge away while ours is being tied to it. */
 const TRIES = 5;
 
 /** Not `ip netns exec`: that one mounts another /sys, in which there are no cgroups. */
-export const inNetwork = ({ name }: Names): string[] => ['nsenter', `--net=${pathOf(name)}`];
+export const inNetwork = ({ name }: ClusterNames): string[] => ['nsenter', `--net=${networkNamespacePath(name)}`];
 
 /**
  * A network of its own, in which all clusters can have the same addresses for pods and services. There is no default
  * route: this machine and the other clusters can be reached, and nothing outside.
  */
-export async function makeNetwork(names: Names): Promise<void> {
+export async function createNetwork(names: ClusterNames): Promise<void> {
   const { name, address, id } = names;
   await ip(`netns add ${name}`);
   for (let attempt = 1; ; attempt += 1) {
     try {
-      await bridge();
+      await createBridge();
       // Always the same hardware address: neighbours would use the one of an earlier run for some seconds.
       const hardware = `02:00:0a:c8:00:${(10 + id).toString(16).padStart(2, '0')}`;
       await ip(`link add ${name} type veth peer name eth0 address ${hardware} netns ${name}`);
@@ -42,18 +42,18 @@ export async function makeNetwork(names: Names): Promise<void> {
   await promisify(execFile)(enter, [...rest, 'sh', '-c', `(${settings}) 2>&1 || true`]);
 }
 
-export async function removeNetwork({ name }: Names): Promise<void> {
-  if (existsSync(pathOf(name))) await ip(`netns del ${name}`);
+export async function removeNetwork({ name }: ClusterNames): Promise<void> {
+  if (existsSync(networkNamespacePath(name))) await ip(`netns del ${name}`);
   if (existsSync(`/sys/class/net/${name}`)) await ip(`link del ${name}`).catch(() => {});
   const ports = `/sys/class/net/${BRIDGE}/brif`;
   if (existsSync(ports) && readdirSync(ports).length === 0) await ip(`link del ${BRIDGE}`).catch(() => {});
 }
 
-export function pathOf(name: string): string {
+export function networkNamespacePath(name: string): string {
   return `/run/netns/${name}`;
 }
 
-async function bridge(): Promise<void> {
+async function createBridge(): Promise<void> {
   if (existsSync(`/sys/class/net/${BRIDGE}`)) return;
   // Who makes it at the same time makes the same.
   await ip(`link add ${BRIDGE} type bridge`).catch(() => {});

@@ -8,11 +8,11 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import type { ControlPlane } from '../control-plane.ts';
-import { argsOf, type Flags } from '../flags.ts';
+import { type Flags, toArgs } from '../flags.ts';
 import { environment, isRunning, Processes, type Started } from '../processes.ts';
-import { makeCgroups, removeCgroups } from './cgroups.ts';
-import { killAll, processesOfNetwork, processesOfPods } from './cleanup.ts';
-import type { Names } from './names.ts';
+import { createCgroups, removeCgroups } from './cgroups.ts';
+import { findNetworkProcesses, findPodProcesses, killAll } from './cleanup.ts';
+import type { ClusterNames } from './names.ts';
 import { inNetwork } from './network.ts';
 import { containerdSettings, KERNEL_SETTINGS, kubeletSettings, podNetwork, proxySettings } from './settings.ts';
 
@@ -37,14 +37,14 @@ exec "$@"
 
 /** containerd, the kubelet and kube-proxy: a machine that runs pods, in the network of its control plane. */
 export class ClusterNode {
-  readonly #names: Names;
+  readonly #names: ClusterNames;
   readonly #plane: ControlPlane;
   readonly #kube: string;
   readonly #plugins: string;
   readonly #processes: Processes;
   #containerd: Started | undefined;
 
-  constructor(names: Names, plane: ControlPlane, { kube, plugins }: { kube: string; plugins: string }) {
+  constructor(names: ClusterNames, plane: ControlPlane, { kube, plugins }: { kube: string; plugins: string }) {
     this.#names = names;
     this.#plane = plane;
     this.#kube = kube;
@@ -55,17 +55,17 @@ export class ClusterNode {
   /** Once, before it starts. */
   async prepare(): Promise<void> {
     const { directory, node, address, name } = this.#names;
-    makeCgroups(name);
+    createCgroups(name);
     for (const [setting, value] of Object.entries(KERNEL_SETTINGS)) this.#write(`sysctl/${setting}`, `${value}\n`);
     this.#write('containerd.toml', containerdSettings(this.#names, this.#plugins));
     this.#write('cni/10-pods.conflist', JSON.stringify(podNetwork));
     this.#write('kubelet.json', JSON.stringify(kubeletSettings(this.#names)));
     // Names outside the cluster are nobody's business.
     this.#write('resolv.conf', 'nameserver 127.0.0.1\n');
-    const kubeconfig = await this.#plane.kubeconfigOf('kube-proxy');
+    const kubeconfig = await this.#plane.clientKubeconfig('kube-proxy');
     this.#write('kube-proxy.json', JSON.stringify(proxySettings(this.#names, kubeconfig)));
     await this.#plane.certificates.server('kubelet-server', `DNS:${node},IP:${address}`);
-    await this.#plane.kubeconfigOf('kubelet');
+    await this.#plane.clientKubeconfig('kubelet');
     for (const place of ['lib', 'log']) mkdirSync(join(directory, place), { recursive: true });
   }
 
@@ -104,12 +104,12 @@ export class ClusterNode {
 
   /** As when its power is cut: nothing of it is asked, everything it runs is gone. */
   async kill(): Promise<void> {
-    const isShim = (pid: number) => /^[^\0]*containerd-shim/.test(commandOf(pid));
+    const isShim = (pid: number) => /^[^\0]*containerd-shim/.test(readCommandLine(pid));
     await this.#processes.killAll();
-    await killAll(() => [...processesOfNetwork(this.#names).filter(isShim), ...processesOfPods(this.#names)]);
+    await killAll(() => [...findNetworkProcesses(this.#names).filter(isShim), ...findPodProcesses(this.#names)]);
     // A kubelet that finds groups of containers that are no more asks for each of them, seconds long.
     await eventually(() => removeCgroups(this.#names.name), READY_MS, 20);
-    makeCgroups(this.#names.name);
+    createCgroups(this.#names.name);
   }
 
   /** Makes images known under the names that the archive gives them. */
@@ -131,7 +131,7 @@ export class ClusterNode {
   }
 
   #startPart(part: string, flags: Flags): Started {
-    return this.#processes.start(part, 'nsenter', [this.#mounts(), this.#kube, part, ...argsOf(flags)]);
+    return this.#processes.start(part, 'nsenter', [this.#mounts(), this.#kube, part, ...toArgs(flags)]);
   }
 
   #inside(...command: string[]): [string, string[], { env: NodeJS.ProcessEnv }] {
@@ -165,7 +165,7 @@ interface NodeStatus {
   }[];
 }
 
-function commandOf(pid: number): string {
+function readCommandLine(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {

@@ -19,7 +19,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 const PLUGINS = 'containernetworking-plugins';
-const PLUGIN_PLACES = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni'];
+const PLUGIN_DIRECTORIES = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni'];
 
 export interface NodePackages {
   /** Where the programs are that give pods their network. */
@@ -33,7 +33,7 @@ export async function nodePackages(tell: (line: string) => void = () => {}): Pro
   const missing = await missingPackages();
   if (missing.length > 0) await install(missing, tell);
   const still = await missingPackages();
-  const plugins = pluginPlace();
+  const plugins = findPluginDirectory();
   if (still.length > 0 || plugins === undefined) throw new Error(hint(still));
   return { plugins };
 }
@@ -57,7 +57,7 @@ const hint = (packages: readonly string[]) =>
   `the Kubernetes tests with pods need these Debian packages, or the same from elsewhere: ${packages.join(', ')}`;
 
 async function missingPackages(): Promise<string[]> {
-  const missing = pluginPlace() === undefined ? [PLUGINS] : [];
+  const missing = findPluginDirectory() === undefined ? [PLUGINS] : [];
   for (const [program, name] of Object.entries(PACKAGES)) {
     const found = await run('sh', ['-c', `command -v ${program}`], { env: environment() }).catch(() => undefined);
     if (!found) missing.push(name);
@@ -65,6 +65,6 @@ async function missingPackages(): Promise<string[]> {
   return [...new Set(missing)];
 }
 
-function pluginPlace(): string | undefined {
-  return PLUGIN_PLACES.find((place) => existsSync(join(place, 'bridge')) && existsSync(join(place, 'host-local')));
+function findPluginDirectory(): string | undefined {
+  return PLUGIN_DIRECTORIES.find((place) => existsSync(join(place, 'bridge')) && existsSync(join(place, 'host-local')));
 }

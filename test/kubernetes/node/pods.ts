@@ -37,7 +37,7 @@ export class Pods {
     this.namespace = namespace;
   }
 
-  static async in(admin: Admin): Promise<Pods> {
+  static async inNewNamespace(admin: Admin): Promise<Pods> {
     const namespace = `test-${randomUUID().slice(0, 8)}`;
     await admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
     // Without its account a namespace takes no pods.
@@ -55,7 +55,7 @@ export class Pods {
   }
 
   /** What it is when this is true of it. */
-  async until(name: string, isSo: (status: PodStatus) => boolean): Promise<PodStatus> {
+  async waitFor(name: string, isSo: (status: PodStatus) => boolean): Promise<PodStatus> {
     return await eventually(
       async () => {
         const status = await this.status(name);
@@ -67,12 +67,12 @@ export class Pods {
     );
   }
 
-  async ended(name: string): Promise<PodStatus> {
-    return await this.until(name, ({ phase }) => phase === 'Succeeded' || phase === 'Failed');
+  async waitUntilEnded(name: string): Promise<PodStatus> {
+    return await this.waitFor(name, ({ phase }) => phase === 'Succeeded' || phase === 'Failed');
   }
 
   /** Until its script has printed this. */
-  async printed(name: string, words: string): Promise<string> {
+  async waitForOutput(name: string, words: string): Promise<string> {
     return await eventually(
       async () => {
         const said = await this.log(name);

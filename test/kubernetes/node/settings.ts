@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { DNS_ADDRESS, type Names, POD_RANGE } from './names.ts';
+import { type ClusterNames, DNS_ADDRESS, POD_RANGE } from './names.ts';
 
 export const PAUSE = 'oscar.test/pause:1';
 
@@ -14,7 +14,7 @@ export const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /** containerd's, which is TOML and thereby wants to be written out. */
-export function containerdSettings({ directory }: Names, plugins: string): string {
+export function containerdSettings({ directory }: ClusterNames, plugins: string): string {
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   const unused = ['internal.v1.opt', ...['btrfs', 'zfs', 'devmapper', 'aufs'].map((name) => `snapshotter.v1.${name}`)];
   return `
@@ -54,7 +54,7 @@ export const podNetwork = {
   ],
 };
 
-export function kubeletSettings({ directory, address, name }: Names): unknown {
+export function kubeletSettings({ directory, address, name }: ClusterNames): unknown {
   const pki = (file: string) => join(directory, 'pki', file);
   const socket = 'unix:///run/containerd/containerd.sock';
   return {
@@ -96,7 +96,7 @@ export function kubeletSettings({ directory, address, name }: Names): unknown {
   };
 }
 
-export function proxySettings({ address, node }: Names, kubeconfig: string): unknown {
+export function proxySettings({ address, node }: ClusterNames, kubeconfig: string): unknown {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Site } from '../site.ts';
-import type { Names } from './names.ts';
+import type { ClusterNames } from './names.ts';
 import { inNetwork } from './network.ts';
 
 /**
@@ -13,7 +13,7 @@ const NODE_GRACE_SECONDS = 15;
 const TOLERATION_SECONDS = 3;
 
 /** A control plane that has a node: in a network of its own, knowing kubelets and servers of further APIs. */
-export function nodeSite(names: Names): Site {
+export function nodeSite(names: ClusterNames): Site {
   const { directory, address, node } = names;
   const pki = (file: string) => join(directory, 'pki', file);
   return {

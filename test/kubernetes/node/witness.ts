@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Admin } from '../admin.ts';
 
-const EVERY_MS = 2_000;
+const HEARTBEAT_MS = 2_000;
 
 /**
  * A node that exists only in the API, is well, and takes no pods. Where every node of a cluster is lost, Kubernetes takes
@@ -12,7 +12,7 @@ export class Witness {
   readonly #ended = new AbortController();
   readonly #lease = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
   readonly #nodes = '/api/v1/nodes';
-  #beats: Promise<void> | undefined;
+  #heartbeats: Promise<void> | undefined;
 
   constructor(admin: Admin) {
     this.#admin = admin;
@@ -26,22 +26,22 @@ export class Witness {
     const type = 'application/merge-patch+json';
     await this.#admin.do('PATCH', `${this.#nodes}/witness/status`, { status: { conditions } }, type);
     await this.#admin.do('POST', this.#lease, { metadata, spec: this.#spec() });
-    this.#beats = this.#beat();
+    this.#heartbeats = this.#sendHeartbeats();
   }
 
   async stop(): Promise<void> {
-    if (!this.#beats) return;
+    if (!this.#heartbeats) return;
     this.#ended.abort();
-    await this.#beats;
+    await this.#heartbeats;
     await this.#admin.do('DELETE', `${this.#nodes}/witness`);
     // Its owner is not known to it, so it does not go with it.
     await this.#admin.do('DELETE', `${this.#lease}/witness`);
   }
 
-  async #beat(): Promise<void> {
+  async #sendHeartbeats(): Promise<void> {
     const { signal } = this.#ended;
     while (!signal.aborted) {
-      await pause(EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
+      await pause(HEARTBEAT_MS, undefined, { signal, ref: false }).catch(() => {});
       // An API server that a test has stopped is asked again.
       await this.#admin
         .do('PATCH', `${this.#lease}/witness`, { spec: this.#spec() }, 'application/merge-patch+json')
