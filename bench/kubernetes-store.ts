@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { namespaceFor } from '../src/identity/index.ts';
-import { SERVICES_NAMESPACE } from '../test/kubernetes/testbed.ts';
 import { ControlPlane } from '../test/kubernetes/control-plane.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from '../test/kubernetes/manager-rights.ts';
+import { SERVICES_NAMESPACE } from '../test/kubernetes/testbed.ts';
 import { ALICE } from '../test/support/issuer-users.ts';
 import { callsOf } from './support/api-calls.ts';
 import { type ApiAccess, type ApiConnection, accessOf, connectToApi } from './support/api-connection.ts';

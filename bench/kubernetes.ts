@@ -4,8 +4,8 @@ import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { namespaceFor } from '../src/identity/index.ts';
 import { storeClient } from '../src/ports/conformance/object-store-under-test.fixture.ts';
 import { BUSYBOX } from '../test/docker/busybox.ts';
-import { SERVICES_NAMESPACE } from '../test/kubernetes/testbed.ts';
 import { PodManagers } from '../test/kubernetes/pod-managers.ts';
+import { SERVICES_NAMESPACE } from '../test/kubernetes/testbed.ts';
 import { ROOT } from '../test/minio/minio.ts';
 import { ALICE } from '../test/support/issuer-users.ts';
 import { eventually, Outside } from '../test/support/jobs.ts';
@@ -175,7 +175,10 @@ async function startJobs(our: PodManagers, outside: Outside) {
   const ways = {
     ours,
     same: { begin: (turn: number) => plain.same(`same-${turn}`), end: (id: string) => plain.remove(id) },
-    alone: { begin: (turn: number) => plain.alone(`alone-${turn}`, our.reportRun), end: (id: string) => plain.remove(id) },
+    alone: {
+      begin: (turn: number) => plain.alone(`alone-${turn}`, our.reportRun),
+      end: (id: string) => plain.remove(id),
+    },
   };
   const times = await startTimes(ways, STARTS, (id) => our.countRuns(id) > 0);
   return {

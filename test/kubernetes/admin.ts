@@ -9,7 +9,7 @@ export interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** The API server as its administrator sees it, without any of the code that is under test. */
+/** A client of the API server with administrator rights, independent of the code under test. */
 export class Admin {
   readonly #agent: https.Agent;
   readonly #host: string;
@@ -32,11 +32,11 @@ export class Admin {
     return { status: response.statusCode ?? 0, body: said.startsWith('{') ? JSON.parse(said) : { text: said } };
   }
 
-  /** The same, for what must work. */
+  /** Like `ask`, but throws unless the request succeeds. */
   async do(method: string, path: string, body?: unknown, type?: string): Promise<Record<string, unknown>> {
     const answer = await this.ask(method, path, body, type);
     if (answer.status < 300) return answer.body;
-    throw new Error(`${method} ${path} gave ${answer.status}: ${JSON.stringify(answer.body)}`);
+    throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
   }
 
   close(): void {

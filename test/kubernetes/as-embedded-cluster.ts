@@ -2,10 +2,10 @@ import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import type { LocalCluster } from '../../src/adapters/sqlite/index.ts';
 import { startTestbed, type Testbed } from './testbed.ts';
 
-/** Stands in for the embedded cluster where `services.kubernetes.ts` puts it. */
+/** `services.kubernetes.ts` loads this module in place of the embedded cluster. */
 export const testbed: Testbed = await startTestbed();
 
-/** Opened at once, though the API is not there at once: every call waits for it. */
+/** Returns synchronously, like the original, before the API is ready: every call waits for it. */
 export function openLocalCluster(): Omit<LocalCluster, 'seal' | 'jobs'> {
   const opening = testbed.wipe().then(() => testbed.open());
   return {

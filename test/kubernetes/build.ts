@@ -4,7 +4,7 @@ import { nodeImages } from './node/images.ts';
 import { nodePackages } from './node/packages.ts';
 import { corednsProgram, helmProgram, knativeKit, kueueKit, metricsServerProgram, programs } from './programs.ts';
 
-/** Before the tests, so that the first build is seen as a build and not as a test that hangs. */
+/** Runs before the tests, so that the first build is visible as a build and not as a test that hangs. */
 const begin = performance.now();
 const tell = (line: string) => process.stdout.write(`${line}\n`);
 try {

@@ -6,16 +6,16 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** Longer than any test, and over before anybody could use them for anything else. */
+/** Longer than any test, but short, so that the certificates are soon of no use to anyone. */
 const DAYS = '2';
 
-/** Who a client certificate is for: Kubernetes takes the user from CN and the groups from O. */
+/** The subject of a client certificate: Kubernetes takes the user from CN and the groups from O. */
 export interface Subject {
   readonly name: string;
   readonly group?: string;
 }
 
-/** An authority of its own, with everything in one directory. Node makes keys but no certificates: openssl does. */
+/** A certificate authority with all files in one directory. Uses openssl, because Node cannot create certificates. */
 export class Certificates {
   readonly #directory: string;
 
@@ -32,7 +32,7 @@ export class Certificates {
     const usage = 'keyUsage=critical,keyCertSign,cRLSign';
     const authority = ['-subj', '/CN=test-ca', '-days', DAYS, '-addext', usage, '-out', made.path('ca.crt')];
     await run('openssl', ['req', '-x509', '-new', '-sha256', '-key', made.path('ca.key'), ...authority]);
-    // Service accounts' tokens are signed with it.
+    // Signs the tokens of service accounts.
     await run('openssl', ['genrsa', '-out', made.path('sa.key'), '2048']);
     await run('openssl', ['rsa', '-in', made.path('sa.key'), '-pubout', '-out', made.path('sa.pub')]);
     return made;
@@ -64,7 +64,7 @@ export class Certificates {
     const [key, request, usage] = [this.path(`${file}.key`), this.path(`${file}.csr`), this.path(`${file}.ext`)];
     await writeFile(usage, `basicConstraints=critical,CA:FALSE\n${extensions}`);
     await run('openssl', ['req', '-new', '-key', key, '-subj', subject, '-out', request]);
-    // Its own, not the next one: several are made at once.
+    // A random serial number instead of a counter, because several certificates are created concurrently.
     const serial = `0x${randomBytes(8).toString('hex')}`;
     const authority = ['-CA', this.path('ca.crt'), '-CAkey', this.path('ca.key'), '-set_serial', serial];
     const certificate = ['-days', DAYS, '-extfile', usage, '-out', this.path(`${file}.crt`)];

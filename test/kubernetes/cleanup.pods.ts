@@ -11,10 +11,10 @@ import { Cluster } from './node/cluster.ts';
 import { type ClusterNames, clusterNames } from './node/names.ts';
 import { KERNEL_SETTINGS } from './node/settings.ts';
 
-/** What is killed is gone in a second; this is for a machine that is busy. */
+/** Killed processes are gone within a second. The limit allows for a busy machine. */
 const GONE_MS = 60_000;
 
-/** A number that no other test takes while it looks for any. */
+/** Outside the numbers that other tests choose from. */
 const ID = 77;
 
 test('test cluster: a killed test process leaves nothing behind', async (t) => {
@@ -58,7 +58,7 @@ async function startChild(t: Cleanup): Promise<{ child: ChildProcess; names: Clu
   return { child, names: clusterNames(ID) };
 }
 
-/** Everything on this machine that has the name. */
+/** Everything on this machine that belongs to the cluster. */
 function left(names: ClusterNames): string[] {
   const cgroups = readdirSync('/sys/fs/cgroup').map((hierarchy) => `/sys/fs/cgroup/${hierarchy}/${names.name}`);
   const paths = [names.directory, `/run/netns/${names.name}`, `/sys/class/net/${names.name}`, ...cgroups];

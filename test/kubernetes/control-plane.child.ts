@@ -1,6 +1,6 @@
 import { ControlPlane } from './control-plane.ts';
 
-/** A test process that is going to be killed. */
+/** A test process that is killed. */
 const { directory, port } = await ControlPlane.start();
 process.stdout.write(`${JSON.stringify({ directory, port })}\n`);
 setInterval(() => {}, 60_000);

@@ -11,24 +11,27 @@ import { end, isRunning, Processes, type Started } from './processes.ts';
 import { type Binaries, programs } from './programs.ts';
 import { loopback, SERVICE_RANGE, type Site } from './site.ts';
 
-/** A start takes about 5 s on a quiet machine; this is for one that builds something at the same time. */
+/** A start takes about 5 s on an idle machine. The limit allows for a machine that compiles at the same time. */
 const READY_MS = 120_000;
 
-/** Who is asked all the time starts more slowly. */
+/** A shorter interval loads the server that is starting, and it starts more slowly. */
 const POLL_MS = 50;
 
 export interface ControlPlaneOptions {
-  /** Namespaces can only be deleted, and owned objects only collected, with the controllers. */
+  /**
+   * Starts kube-controller-manager, without which namespaces are not deleted and owned objects are not
+   * garbage-collected.
+   */
   readonly controllers?: boolean;
-  /** Loopback, unless it is to have nodes. */
+  /** Where it runs. Default: loopback. A control plane with nodes needs its own network. */
   readonly site?: Site;
-  /** Is its etcd to be late at times? On loopback only. */
+  /** Puts a delaying proxy before etcd (see `setEtcdDelay`). Only on loopback. */
   readonly slowEtcd?: boolean;
 }
 
 /**
- * A real Kubernetes control plane, by default on loopback and without root: etcd, the API server with RBAC, and the
- * controllers if asked for. Everything it has is in one temporary directory; several can run at once.
+ * A real Kubernetes control plane: etcd, the API server with RBAC, and the controllers on request. By default it runs
+ * on loopback, without root. All its files are in one temporary directory, and several can run at the same time.
  */
 export class ControlPlane {
   readonly directory: string;
@@ -53,7 +56,7 @@ export class ControlPlane {
     this.admin = new Admin(certificates, site.address, site.ports.api);
   }
 
-  /** From nothing to a manager's account in it. */
+  /** Starts all parts and creates the manager's service account. */
   static async start(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
     const { controllers = false, site: given, slowEtcd: lateEtcd = false } = options;
     const binaries = await programs((line) => process.stderr.write(`${line}\n`));
@@ -84,14 +87,14 @@ export class ControlPlane {
     } catch (error) {
       const logs = plane.#processes.logs();
       await plane.stop({ keep: true });
-      throw new Error(`the control plane did not start; what its parts said:\n${logs}`, { cause: error });
+      throw new Error(`the control plane did not start; logs of its parts:\n${logs}`, { cause: error });
     }
   }
 
-  /** Of the manager's service account, by default straight at the API server. */
+  /** Writes a kubeconfig of the manager's service account, by default with the address of the API server. */
   async managerKubeconfig(port = this.port): Promise<string> {
     const path = join(this.directory, `manager-${port}.kubeconfig`);
-    // Another port is one of this machine that leads there.
+    // Another port is a local proxy that forwards to the API server.
     const address = port === this.port ? this.#site.address : '127.0.0.1';
     await this.#kubeconfig(path, `https://${address}:${port}`, { token: this.#token });
     return path;
@@ -101,7 +104,7 @@ export class ControlPlane {
     return await this.clientKubeconfig('admin');
   }
 
-  /** Of one that has a client certificate. */
+  /** Writes a kubeconfig for a user that has a client certificate. */
   async clientKubeconfig(name: string): Promise<string> {
     const path = join(this.directory, `${name}.kubeconfig`);
     await this.#kubeconfig(path, `https://${this.#site.address}:${this.port}`, {
@@ -111,12 +114,12 @@ export class ControlPlane {
     return path;
   }
 
-  /** Kills it in the middle of whatever it does. */
+  /** Kills the API server with SIGKILL. */
   async killApiServer(): Promise<void> {
     if (this.#apiServer && isRunning(this.#apiServer.child)) await end(this.#apiServer.child);
   }
 
-  /** On the same port, with what etcd has. */
+  /** Starts the API server, after a kill again on the same port and with the data of etcd. */
   async startApiServer(): Promise<void> {
     const pki = (file: string) => this.certificates.path(file);
     this.#apiServer = this.#start('kube-apiserver', {
@@ -146,7 +149,7 @@ export class ControlPlane {
     this.#etcd?.child.kill('SIGCONT');
   }
 
-  /** How late each of its answers is from now on; not at all if left out. */
+  /** Delays each answer of etcd from now on. Without an argument, removes the delay. */
   setEtcdDelay(lateness?: DelayRange): void {
     if (!this.#etcdProxy) throw new Error('start it with lateEtcd');
     this.#etcdProxy.setDelay(lateness);
@@ -170,14 +173,14 @@ export class ControlPlane {
       'listen-peer-urls': peers,
       'initial-advertise-peer-urls': peers,
       'initial-cluster': `test=${peers}`,
-      // What a test wrote need not survive the machine.
+      // Data of a test need not survive a crash of the machine.
       'unsafe-no-fsync': true,
       'log-level': 'warn',
     };
     this.#etcd = this.#processes.start('etcd', this.#binaries.etcd, toArgs(flags));
   }
 
-  /** Not before the API server is ready: without its first roles the controllers give up for good. */
+  /** Requires a ready API server: without the default roles the controllers exit and do not retry. */
   async #startControllers(): Promise<void> {
     const kubeconfig = await this.clientKubeconfig('controllers');
     const controllers = this.#start('kube-controller-manager', {
@@ -191,7 +194,7 @@ export class ControlPlane {
       'root-ca-file': this.certificates.path('ca.crt'),
       'use-service-account-credentials': true,
       'leader-elect': false,
-      // The default of 20 in a second makes them take six seconds to begin.
+      // With the default of 20 requests per second the controllers need six seconds to start.
       'kube-api-qps': 500,
       'kube-api-burst': 1_000,
       profiling: false,
@@ -231,7 +234,7 @@ export class ControlPlane {
       contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
       'current-context': 'test',
     };
-    // At one stroke: somebody may be reading it.
+    // Renames a complete file into place, because another process may be reading it.
     const written = `${path}-${randomUUID()}`;
     await writeFile(written, JSON.stringify(config, undefined, 2), { mode: 0o600 });
     await rename(written, path);

@@ -18,13 +18,13 @@ import type { WriteGate } from './kill-gate.ts';
 import { managerSettings } from './manager-settings.ts';
 import { ObjectInventory } from './object-inventory.ts';
 
-/** A manager of the coordinator, a process of its own. */
+/** A manager of the coordinator, in a separate process. */
 export interface Replica extends ManagerProcess {
   readonly url: string;
   readonly outside: Outside;
 }
 
-/** Leaders and members that are silent are given up soon: there are many who are. */
+/** Short leases: many leaders and members fall silent in these tests. */
 const TIMES = {
   OSCAR_LEADER_SECONDS: '5',
   OSCAR_LEASE_SECONDS: '12',
@@ -41,30 +41,30 @@ interface Parts {
 }
 
 export interface CoordinatorsOptions {
-  /** Of its managers. */
+  /** Settings of its managers. */
   readonly settings?: Record<string, string>;
   readonly slowEtcd?: boolean;
-  /** How many there are at first. */
+  /** The number of managers at the start. */
   readonly managers?: number;
-  /** All that they write to Kubernetes, to their store and to the target passes it. */
+  /** A gate through which the managers write to Kubernetes, to their store and to the target. */
   readonly gate?: WriteGate;
 }
 
-/** Files that each job makes. */
+/** The number of files that each job creates. */
 const RESULTS = 5;
 
 /**
- * One coordinator on a Kubernetes without nodes, of managers that can be killed and paused, and an embedded cluster that
- * runs all of its jobs. What the target says to the coordinator goes to the one that the test says.
+ * A coordinator on a Kubernetes cluster without nodes, with managers that can be killed and paused, and an embedded
+ * cluster, the target, that runs all of its jobs. The test chooses the manager that receives the target's requests.
  */
 export class Coordinators implements AsyncDisposable {
   readonly people: People;
-  /** From the coordinator to its store; users and the target have a way of their own. */
+  /** The connection of the coordinator to its store; users and the target do not use it. */
   readonly storeWire: TcpWire;
   readonly #opened: AsyncDisposableStack;
   readonly #minio: Minio;
   readonly plane: ControlPlane;
-  /** What there is of services at the coordinator. */
+  /** Lists the objects of services at the coordinator. */
   readonly inventory: ObjectInventory;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
@@ -98,7 +98,7 @@ export class Coordinators implements AsyncDisposable {
     const minio = await Minio.start({ hooks: bothAt(`${wires.origin.url}/system/events/storage`) });
     opened.defer(() => minio.stop());
     const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
-    // What belongs to something that is gone has to go too, where somebody looks for what is left.
+    // Tests with a gate check what is left, so owned objects must be garbage-collected.
     const plane = await ControlPlane.start({ slowEtcd: lateEtcd, controllers: gate !== undefined });
     opened.defer(() => plane.stop());
     const known = { origin: { endpoint: wires.origin.url }, target: { endpoint: wires.target.url } };
@@ -137,17 +137,17 @@ export class Coordinators implements AsyncDisposable {
     return scene;
   }
 
-  /** The address of the manager that the target speaks to. */
+  /** The URL of the manager that receives the target's requests. */
   get contactUrl(): string {
     return this.#contactUrl;
   }
 
-  /** From now on the target speaks to this one. */
+  /** Sends the target's requests to this manager from now on. */
   setContact({ url }: Replica): void {
     this.#contactUrl = url;
   }
 
-  /** One more. */
+  /** Starts one more manager. */
   async replica(): Promise<Replica> {
     const after = { after: (end?: unknown) => void (typeof end === 'function' && this.#opened.defer(() => end())) };
     const started = startProcess(after, mkdtempSync(join(this.#directory, 'manager-')), this.#settings);
@@ -158,7 +158,7 @@ export class Coordinators implements AsyncDisposable {
     return replica;
   }
 
-  /** Who leads and who does not. From now on the target speaks to the one that does not. */
+  /** Waits until one manager leads, and sends the target's requests to the other one. */
   async findLeader(): Promise<{ readonly leader: Replica; readonly other: Replica }> {
     const ranks = await eventually(() => {
       const live = this.#replicas.filter(({ child }) => child.exitCode === null && child.signalCode === null);
@@ -171,24 +171,24 @@ export class Coordinators implements AsyncDisposable {
     return ranks;
   }
 
-  /** By the last that it said about it. */
+  /** Determined from the manager's last log message about leadership. */
   isLeader({ output }: Replica): boolean {
     const said = output();
     return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
   }
 
-  /** A service whose jobs all go to the target, make their results, and wait until they are let go. */
+  /** Creates a service whose jobs all run at the target, write their results, and wait for `release`. */
   async create(at: Replica, name: string): Promise<void> {
     const body = await this.#definition(name);
     await eventually(async () => {
       expectStatus(await at.outside.call('POST', '/system/services', { as: this.people.alice, body }), 201);
     });
-    // Whatever is written a second time is another version.
+    // With versioning, a second write of a result is visible as a second version.
     const versioning = { Bucket: name, VersioningConfiguration: { Status: 'Enabled' } } as const;
     await this.#store().send(new PutBucketVersioningCommand(versioning));
   }
 
-  /** Its owner brings a new refresh token. */
+  /** Updates the service with a new refresh token of its owner. */
   async renewToken(at: Replica, name: string): Promise<void> {
     const body = await this.#definition(name);
     expectStatus(await at.outside.call('PUT', '/system/services', { as: this.people.alice, body }), 204);
@@ -215,7 +215,7 @@ export class Coordinators implements AsyncDisposable {
     return at.outside.jobs(this.people.alice, name);
   }
 
-  /** How often the script of a job has begun. */
+  /** How often the script of a job was started. */
   countRuns(id: string): number {
     return readdirSync(this.#meeting.directory).filter((file) => file.startsWith(`run-${id}-`)).length;
   }
@@ -228,19 +228,19 @@ export class Coordinators implements AsyncDisposable {
     return counts;
   }
 
-  /** What these jobs write, each once. */
+  /** The results that these jobs write, each once. */
   expectedResults(ids: readonly string[]): Map<string, number> {
     const numbers = Array.from({ length: RESULTS }, (_, index) => index + 1);
     return new Map(ids.flatMap((id) => numbers.map((n) => [`out/${id}-${n}`, 1] as const)));
   }
 
-  /** What lies in the staging area of a service. */
+  /** The keys in the staging area of a service. */
   async listStaged(at: Replica, name: string): Promise<string[]> {
     const keys = await at.outside.keys(ADMIN, 'oscar-staging');
     return keys.filter((key) => key.startsWith(`${name}/`));
   }
 
-  /** All have ended well over there, and what they made is here, each of it once. */
+  /** Asserts that all jobs succeeded at the target and that each result was written once. */
   async expectOnce(at: Replica, name: string, ids: readonly string[]): Promise<void> {
     await eventually(async () => {
       const jobs = await this.jobs(at, name);
@@ -250,7 +250,7 @@ export class Coordinators implements AsyncDisposable {
     for (const job of await this.jobs(at, name)) {
       assert.equal(placeOf(job), 'target', storyOf(job));
       assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
-      // What ran is what the record says to have been tried.
+      // There are no more runs than recorded attempts.
       assert.ok(this.countRuns(job.id) <= job.attempts.length, storyOf(job));
       expectOneCommit(job);
     }
@@ -258,12 +258,15 @@ export class Coordinators implements AsyncDisposable {
     assert.deepEqual(await this.countWrites(name), this.expectedResults(ids));
   }
 
-  /** What the target has said to the coordinator. */
+  /** The requests of the target to the coordinator. */
   get targetRequests(): readonly Seen[] {
     return this.#wires.origin.seen.filter(({ headers }) => headers['x-oscar-member'] !== undefined);
   }
 
-  /** Changes the members of a service at its worker; resolves to what the worker then said to the coordinator. */
+  /**
+   * Changes the members of a service at its worker; resolves to the request that the worker then sent to the
+   * coordinator.
+   */
   async forwardChange(name: string, body: object): Promise<Seen> {
     const { url } = this.#wires.target;
     expectStatus(await call(url, 'POST', `/system/federation/${name}`, { as: this.people.alice, body }), 200);
@@ -272,7 +275,7 @@ export class Coordinators implements AsyncDisposable {
     return passed;
   }
 
-  /** What the target was offered. */
+  /** The number of offers to the target. */
   countOffers(name: string): number {
     return offersTo({ wire: this.#wires.target }, name).length;
   }
@@ -297,7 +300,7 @@ interface Endpoints {
   readonly target: Wire;
 }
 
-/** How managers of the coordinator reach everybody else. */
+/** The addresses under which the coordinator's managers reach the API server, the store and the target. */
 async function resolveEndpoints({ plane, storeWire, target }: Endpoints, gate: WriteGate | undefined) {
   if (!gate) return { kubeconfig: await plane.managerKubeconfig(), store: storeWire.url, target: target.url };
   const beyond = async (url: string) =>

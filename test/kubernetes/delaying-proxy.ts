@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** Milliseconds, at least and at most. */
+/** Minimum and maximum, in milliseconds. */
 export type DelayRange = readonly [least: number, most: number];
 
 const NO_DELAY: DelayRange = [0, 0];
 
 /**
- * The way to a server that works, and takes its time over each answer. Answers do not wait for each other, as they would on a
- * line that is too thin: what is late is late by itself, and comes in order.
+ * A proxy to a working server that delays each answer. Each answer is delayed independently, unlike on a slow link;
+ * within a connection the order is kept.
  */
 export class DelayingProxy {
   readonly #server: Server;
@@ -31,7 +31,7 @@ export class DelayingProxy {
     return typeof address === 'object' && address ? address.port : 0;
   }
 
-  /** From now on, each by another amount. */
+  /** Delays each answer from now on by a random amount of this range. */
   setDelay(lateness: DelayRange = NO_DELAY): void {
     this.#delay = lateness;
   }
@@ -56,7 +56,7 @@ export class DelayingProxy {
       });
     }
     client.pipe(server);
-    // Timers of one moment come in any order, and what they are for must not.
+    // Timers for the same moment may fire in any order, so each timer sends the oldest chunk.
     const waiting: Buffer[] = [];
     let free = 0;
     server.on('data', (chunk: Buffer) => {

@@ -20,10 +20,13 @@ import { SERVICES_NAMESPACE } from './testbed.ts';
 
 export const ALICES_NAMESPACE = namespaceFor(ALICE.sub, SERVICES_NAMESPACE);
 
-/** Of all services, and what MinIO sends with all events: a Go manager's targets have the token of their service. */
+/**
+ * The token of all services. MinIO sends it with all events, because a Go manager configures each webhook with the
+ * token of its service.
+ */
 export const TOKEN = '9f'.repeat(32);
 
-/** The keys that Alice has written down somewhere. */
+/** Keys that Alice still uses. */
 export const ALICES_KEYS = { accessKey: new Secret(ALICE.sub), secretKey: new Secret('alices-old-key') };
 
 export const finishedJobOf = (service: string) => `${service}-0b7b4a5e-6f7c-4f4e-9a55-3f1f6f5d2a10`;
@@ -31,9 +34,9 @@ export const waitingJobOf = (service: string) => `${service}-1c8c5b6f-708d-5a5f-
 export const NOBODYS_JOB = 'a-cleaning';
 
 /**
- * What a Go manager leaves in a cluster that it has served, by docs/go-manager.md: the services `plants` and `weeds` of
- * Alice, which Bob may use, with an output in a bucket of hers that they were not made with; the service `herds` of the
- * administrator, whose input is in a bucket that was there before; jobs; keys of users; and buckets of all kinds.
+ * Creates what a Go manager leaves in a cluster (docs/go-manager.md): the services `plants` and `weeds` of Alice, which
+ * Bob may use, with an output in one of her other buckets; the service `herds` of the administrator, whose input is in
+ * a bucket that existed before; jobs; keys of users; and buckets of all kinds.
  */
 export async function layOut(admin: Admin, minio: Minio): Promise<void> {
   await layOutCluster(admin);
@@ -95,7 +98,10 @@ async function secret(admin: Admin, namespace: string, name: string, stringData:
   await admin.do('POST', `/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData });
 }
 
-/** As the Go manager makes it (docs/go-manager.md#kubernetes-objects). Nothing runs here that would give it a node. */
+/**
+ * Creates a Job as the Go manager does (docs/go-manager.md#kubernetes-objects). No scheduler runs here, so it gets no
+ * node.
+ */
 async function job(admin: Admin, namespace: string, name: string, service?: string): Promise<void> {
   const labels = service === undefined ? {} : { oscar_service: service };
   const container = {
@@ -118,14 +124,14 @@ async function job(admin: Admin, namespace: string, name: string, service?: stri
   });
 }
 
-/** As if its pod had run: the rest is done by Kubernetes. */
+/** Reports the pod as succeeded; Kubernetes then completes the Job. */
 async function finish(admin: Admin, namespace: string, name: string): Promise<void> {
   const selector = encodeURIComponent(`job-name=${name}`);
   const pod = await eventually(async () => {
     const { items } = (await admin.do('GET', `/api/v1/namespaces/${namespace}/pods?labelSelector=${selector}`)) as {
       items: { metadata: { name: string } }[];
     };
-    assert.ok(items[0], 'its pod is made');
+    assert.ok(items[0], 'the pod of the Job was not created');
     return items[0].metadata.name;
   }, 30_000);
   const path = `/api/v1/namespaces/${namespace}/pods/${pod}/status`;
@@ -134,7 +140,7 @@ async function finish(admin: Admin, namespace: string, name: string): Promise<vo
     const { status } = (await admin.do('GET', `/apis/batch/v1/namespaces/${namespace}/jobs/${name}`)) as {
       status: { completionTime?: string };
     };
-    assert.ok(status.completionTime, 'it is complete');
+    assert.ok(status.completionTime, 'the Job is not complete');
   }, 30_000);
 }
 

@@ -9,7 +9,7 @@ import { helmProgram, programs } from './programs.ts';
 export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(CHECKOUT, 'deploy/helm/oscar');
 
-/** The commands of a page that do this: the one block in which it stands. */
+/** Returns the only code block of a page that contains this command. */
 export function documented(page: string, deed: string): string {
   const { blocks } = readPage(readFileSync(join(CHECKOUT, page), 'utf8'));
   const [found, ...others] = blocks.filter(({ info, text }) => info === 'sh' && text.includes(deed));
@@ -17,15 +17,15 @@ export function documented(page: string, deed: string): string {
   return found.text;
 }
 
-/** Runs commands as an operator would, with their kubeconfig. What a command prints is given; one that fails throws. */
+/** Runs commands as an operator does, with their kubeconfig. Returns the output; throws if a command fails. */
 export interface Operator {
   helm(...args: readonly string[]): Promise<string>;
   kubectl(input: string, ...args: readonly string[]): Promise<string>;
-  /** Commands as they stand in the documentation, in the directory that is theirs unless they want another. */
+  /** Runs commands of the documentation, by default in the operator's directory. */
   shell(commands: string, place?: string): Promise<string>;
 }
 
-/** `directory` is for what they like to remember between commands, and what they write. */
+/** `directory` is for caches of the commands and for files that they write. */
 export async function operator(kubeconfig: string, directory: string): Promise<Operator> {
   const [helm, { kube }] = [await helmProgram((line) => process.stderr.write(`${line}\n`)), await programs()];
   const env = {
@@ -42,7 +42,8 @@ export async function operator(kubeconfig: string, directory: string): Promise<O
   return {
     helm: (...args) => run(helm, args, env),
     kubectl: (input, ...args) => run(kube, ['kubectl', ...args], env, input),
-    // bash takes a socket as its input for a login from afar, and would read what is for people.
+    // If its standard input is a socket, bash assumes a remote login and would read the startup files of interactive
+    // shells.
     shell: (commands, place = directory) => run('bash', ['--norc', '-euo', 'pipefail', '-c', commands], env, '', place),
   };
 }

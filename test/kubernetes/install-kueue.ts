@@ -9,14 +9,17 @@ import { kueueKit } from './programs.ts';
 const IMAGE = 'localhost/kueue';
 const NAMESPACE = 'kueue-system';
 
-/** A start on a machine that does other things too. */
+/** Allows for a busy machine. */
 const READY = '150s';
 
-/** Kueue by its own chart, with its own settings; its webhooks answer when this resolves. `directory` is for files. */
+/**
+ * Installs Kueue with its official chart and default settings. When this resolves, its webhooks answer. `directory` is
+ * for files.
+ */
 export async function installKueue(cluster: Cluster, directory: string): Promise<Operator> {
   const our = await operator(await cluster.plane.adminKubeconfig(), directory);
   const kit = (await kueueKit((line) => process.stderr.write(`${line}\n`))).directory;
-  // One static program is all that it takes; the chart calls it so.
+  // The image has one static program, under the name that the chart expects.
   const program = { name: 'manager', mode: 0o755, bytes: readFileSync(join(kit, 'bin', 'kueue')) };
   const image = makeImage([tar([{ name: 'tmp/', mode: 0o1777 }, program])], { User: '65532:65532' });
   const archive = join(directory, 'kueue.tar');
@@ -27,7 +30,7 @@ export async function installKueue(cluster: Cluster, directory: string): Promise
     [`${manager}.image.repository`]: IMAGE,
     [`${manager}.image.tag`]: 'test',
     [`${manager}.image.pullPolicy`]: 'Never',
-    // The node is small, and it is not Kueue that is to be short of room.
+    // The node is small, and Kueue must fit.
     [`${manager}.resources.requests.cpu`]: '50m',
     'controllerManager.readinessProbe.initialDelaySeconds': '1',
   };

@@ -1,4 +1,4 @@
-/** Installations as there are in the world. */
+/** Values of typical installations. */
 export const INSTALLATIONS: Readonly<Record<string, object>> = {
   'the smallest one, with MinIO beside': { minIO: { deploy: true } },
   'one replica, MinIO elsewhere, no policies': {

@@ -4,7 +4,7 @@ import { type Answer, type CallOptions, call } from '../support/manager.ts';
 
 const RETRY_MS = 500;
 
-/** Asks again while the manager says that the machine is too busy: then nothing has been done. */
+/** Retries while the manager answers that it is overloaded: then it has done nothing. */
 export async function callWhileBusy(
   url: string,
   method: string,
@@ -18,7 +18,7 @@ export async function callWhileBusy(
   }
 }
 
-/** The same for all that is done from outside. */
+/** Retries all requests of an `Outside` in the same way. */
 export class RetryingOutside extends Outside {
   readonly #url: string;
 

@@ -9,10 +9,10 @@ import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { managerSettings } from './manager-settings.ts';
 import { ObjectInventory } from './object-inventory.ts';
 
-/** More than anything lives that nobody looks after: what was begun so long ago is settled at once. */
+/** Longer than any lease or intent lasts: the successor treats everything that began this long ago as abandoned. */
 const CLOCK_OFFSET_MS = 120_000;
 
-/** The clock of managers that will be killed, so that whoever comes after them need not wait. */
+/** The clock of managers that will be killed runs behind, so that their successors need not wait for leases. */
 const SLOW_CLOCK = `const now = Date.now; Date.now = () => now() - ${CLOCK_OFFSET_MS};`;
 
 export const MEMBERS = ['one', 'two'] as const;
@@ -28,7 +28,9 @@ interface Parts {
   readonly members: readonly TestManager[];
 }
 
-/** A cluster with a store, both behind a gate, whose managers come and go; and two other clusters. */
+/**
+ * A cluster with an object store, both behind a gate, whose managers are killed and replaced; and two member clusters.
+ */
 export class KillClusters {
   readonly gate = new WriteGate();
   readonly people: People;
@@ -50,10 +52,10 @@ export class KillClusters {
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
-    // What belongs to something that is gone has to go too.
+    // With controllers, because owned objects must be garbage-collected.
     const plane = await ControlPlane.start({ controllers: true });
     opened.defer(() => plane.stop());
-    // Nobody hears its events: what matters here is where it would send them.
+    // No server receives its events: the tests only compare where MinIO would send them.
     const minio = await Minio.start({ hooks: bothAt('http://127.0.0.1:9/system/events/storage') });
     opened.defer(() => minio.stop());
     const members: TestManager[] = [];
@@ -85,7 +87,7 @@ export class KillClusters {
     };
   }
 
-  /** A manager of the cluster. */
+  /** Starts a manager of the cluster. */
   async manager(more: Record<string, string> = {}): Promise<Manager> {
     const directory = temporaryDirectory();
     this.#ends.defer(() => rmSync(directory, { recursive: true, force: true }));
@@ -94,12 +96,12 @@ export class KillClusters {
     return { ...started, url: await started.listening };
   }
 
-  /** One that is to be killed. */
+  /** Starts a manager that will be killed. */
   victim(): Promise<Manager> {
     return this.manager({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK)}` });
   }
 
-  /** One that leads at once, and for which all that happened was long ago. */
+  /** Starts a manager that leads at once, and for which everything before it is long expired. */
   async successor(): Promise<Manager> {
     this.gate.open();
     this.gate.advanceClock(CLOCK_OFFSET_MS);

@@ -7,22 +7,25 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import type { Certificates } from './certificates.ts';
 
-/** Is a manager stopped before the server hears of a write, or after that and before it hears of it itself? */
+/**
+ * Whether the manager is killed before the server receives a write, or after the server has executed it and before the
+ * manager gets the answer.
+ */
 export type Side = 'before' | 'after';
 
-/** On which side each step is. */
+/** The side for each step. */
 export type Round = (step: number) => Side;
 
-/** On which side the first step is. */
+/** Chooses the side of the first step. */
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2));
 
-/** For whoever wants to see a failure again. */
+/** Printed, so that a failure can be repeated. */
 export const REPEAT_HINT = `repeat with OSCAR_TEST_SEED=${SEED}`;
 
-/** One side of each step, the next time maybe the other. */
+/** One side of each step. Another seed takes the other side. */
 export const ONE_ROUND: readonly Round[] = [(step) => ((step + SEED) % 2 === 0 ? 'before' : 'after')];
 
-/** Both sides of each. */
+/** Both sides of each step. */
 export const BOTH_ROUNDS: readonly Round[] = [() => 'before', () => 'after'];
 
 export interface StopPoint {
@@ -31,14 +34,14 @@ export interface StopPoint {
   readonly side: Side;
 }
 
-/** What is written about one name, as far as it gets. */
+/** The writes about one name, up to the stop point. */
 export class WriteSequence {
-  /** `POST /api/v1/…`, in the order in which they came; the last is that at which it stands. */
+  /** `POST /api/v1/…`, in order of arrival. The last entry is the write at which the name is stopped. */
   writes: string[] = [];
   stopPoint: StopPoint | undefined;
   isStopped = false;
 
-  /** Counts from here on. */
+  /** Counts writes from here on. */
   begin(stopPoint?: StopPoint): void {
     this.writes = [];
     this.stopPoint = stopPoint;
@@ -48,36 +51,36 @@ export class WriteSequence {
 interface Target {
   readonly host: string;
   readonly port: number;
-  /** Without, it is asked in the clear. */
+  /** Without certificates the connection is plain HTTP. */
   readonly certificates?: Certificates;
 }
 
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
-/** What makes an id or a digest: whoever wrote it first is whom it is about. */
+/** An id or a digest. It belongs to the name in whose write it first appeared. */
 const IDS = /[0-9a-f]{40,64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
-/** The same, as it is written to save space. */
+/** The same in base64url. */
 const SHORT_IDS = /(?<![\w-])[\w-]{43}(?![\w-])/g;
 
-/** Of values of a Secret. */
+/** Values of a Secret. */
 const BASE64 = /"([A-Za-z0-9+/]{40,}={0,2})"/g;
 
 /**
- * Stands between managers and those to whom they write, counts what they write about each name, and lets it come so far and
- * no farther: from the write on at which a name is to stand, nobody hears anything of it any more, until the manager is
- * killed. For this name it was killed there; and many names can stand, each at a step of its own.
+ * A proxy between managers and the servers to which they write. It counts the writes about each name and stops a name
+ * at a given write: from then on no request about this name passes until the manager is killed. For this name, the
+ * manager was thus killed at this write. Many names can be stopped at the same time, each at its own step.
  */
 export class WriteGate {
   readonly #sequences = new Map<string, WriteSequence>();
-  /** Ids and digests that stand for a name. */
+  /** Ids and digests that identify a name. */
   readonly #ids = new Map<string, WriteSequence | 'common'>();
   readonly #servers: http.Server[] = [];
   readonly #agents: http.Agent[] = [];
   readonly #held = new Set<http.ServerResponse>();
   #clockOffset = 0;
 
-  /** A way to there; resolves to its port on loopback. */
+  /** Starts a proxy to the target; resolves to its port on loopback. */
   async listenBefore(target: Target): Promise<number> {
     const { certificates } = target;
     const pki = (file: string) => certificates && readFileSync(certificates.path(file));
@@ -96,14 +99,16 @@ export class WriteGate {
     return (server.address() as AddressInfo).port;
   }
 
-  /** Names are told apart by what is written: none may be part of another, or of anything else. */
+  /**
+   * Requests are assigned to a name by their content, so no name may be contained in another name or in any other text.
+   */
   track(name: string): WriteSequence {
     const sequence = new WriteSequence();
     this.#sequences.set(name, sequence);
     return sequence;
   }
 
-  /** Everything passes from now on, and nothing is counted. */
+  /** Lets all requests pass from now on and counts none. */
   open(): void {
     this.#sequences.clear();
     this.#ids.clear();
@@ -111,7 +116,7 @@ export class WriteGate {
     this.#held.clear();
   }
 
-  /** By the clocks of all that is behind, so much later than it is: leases have run out. */
+  /** Shifts the `Date` of all answers into the future, so that leases look expired. */
   advanceClock(milliseconds: number): void {
     this.#clockOffset = milliseconds;
   }
@@ -137,7 +142,7 @@ export class WriteGate {
     if (sequence?.isStopped) return reject(response);
     const step = sequence && WRITES.has(method) ? sequence.writes.push(`${method} ${url}`) : 0;
     const side = sequence && step === sequence.stopPoint?.at ? sequence.stopPoint.side : undefined;
-    // Nothing of it may pass while the answer is waited for.
+    // No other request about this name may pass while we wait for the answer.
     if (sequence && side) sequence.isStopped = true;
     if (side === 'before') return void this.#held.add(response);
     const answer = await forward(request, body, target, agent);
@@ -176,7 +181,7 @@ export class WriteGate {
 }
 
 function reject(response: http.ServerResponse): void {
-  const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 503, message: 'it stands still' };
+  const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 503, message: 'stopped by the test' };
   response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify(status));
 }
 

@@ -22,26 +22,23 @@ import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { ObjectInventory } from './object-inventory.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
-/** What causes a job: a file, or somebody who waits for the answer. */
+/** What triggers a job: a file, or a synchronous call. */
 export type Trigger = 'file' | 'call';
 
-/**
- * Something causes a job, and the manager is killed at each write. Whoever comes after it sees to it that the script has run
- * once.
- */
+/** The manager is killed at each write of a job. Its successor ensures that the script has run once. */
 export function testJobs(cause: Trigger, rounds: Rounds): void {
   const name = `a manager is killed at each write of a job of a ${cause}: it runs once, and its record is true`;
   testKillAtEachWrite(name, rounds, (t) => JobKillScenario.start(t, cause));
 }
 
 interface CleanJob extends CleanRun {
-  /** Of a service without jobs, and with one that has ended. */
+  /** The objects of a service without jobs, and with one job that has ended. */
   readonly before: readonly string[];
   readonly after: readonly string[];
   readonly timeline: readonly string[];
 }
 
-/** A cluster that runs pods, behind a gate, and one manager at a time at one address. */
+/** A cluster that runs pods, behind a gate, with one manager at a time at a fixed address. */
 class JobKillScenario extends KillScenario<CleanJob, Replica> {
   readonly #cause: Trigger;
   readonly #our: PodManagers;
@@ -86,7 +83,7 @@ class JobKillScenario extends KillScenario<CleanJob, Replica> {
     const job = await this.#waitUntilEnded(name);
     const after = await eventually(async () => {
       const its = await this.#inventory.forName(name);
-      // The last that is written, by whoever: it may be shown to all, and the pod may go.
+      // The last writes: the manager publishes the result, and releases the pod.
       assert.ok(its.some((each) => /^Job .* succeeded/.test(each)) && !its.some((each) => each.includes('/hold')));
       assert.ok(its.some((each) => /^Pod .* Succeeded/.test(each)));
       return its;
@@ -108,7 +105,7 @@ class JobKillScenario extends KillScenario<CleanJob, Replica> {
     const text = `text of ${name}`;
     if (this.#cause === 'file') return void (await storeClient(this.#our.minio, ROOT).put(name, 'in/x', text));
     const as = this.#tokens.get(name) ?? '';
-    // The answer comes when the job has ended, if at all.
+    // The answer comes when the job has ended, or never.
     this.#outside.call('POST', `/run/${name}`, { as, body: text }).catch(() => undefined);
   }
 
@@ -116,7 +113,7 @@ class JobKillScenario extends KillScenario<CleanJob, Replica> {
     return this.#outside.jobs(ADMIN, name);
   }
 
-  /** It leads at once. */
+  /** Deletes the Lease, so that the successor leads at once. */
   protected async startSuccessor(): Promise<Replica> {
     const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
     await this.#our.cluster.admin.do('DELETE', lease);
@@ -143,7 +140,7 @@ class JobKillScenario extends KillScenario<CleanJob, Replica> {
     );
   }
 
-  /** A file is still there. */
+  /** The event of a file is not lost: the sweep finds the file. */
   #wasNeverRecorded(one: KillCase): boolean {
     return this.#cause === 'call' && wasNeverRecorded(one);
   }

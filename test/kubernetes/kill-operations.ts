@@ -6,28 +6,28 @@ import { callWhileBusy } from './kill-calls.ts';
 import { type KillClusters, MEMBERS } from './kill-clusters.ts';
 import type { Side, StopPoint } from './kill-gate.ts';
 
-/** Names that stand at the same time in one manager: each keeps a connection of it busy. */
+/** How many services are stopped at the same time in one manager. Each occupies one of its connections. */
 const STOPPED_PER_MANAGER = 12;
 
-/** Managers that are killed at the same time. */
+/** How many managers run, and are killed, at the same time. */
 const CONCURRENT_VICTIMS = 3;
 
-/** Something that is done to a service, and takes the manager several writes. */
+/** An operation on a service that takes the manager several writes. */
 export interface Operation {
   readonly what: string;
-  /** Of the service. */
+  /** The owner of the service. */
   readonly owner: string;
-  /** What has to be there before. */
+  /** Creates what the operation requires. */
   readonly prepare?: (url: string, name: string) => Promise<void>;
   readonly act: (url: string, name: string) => Promise<Answer>;
-  /** How it is answered when it is to be done, and when it has been done before. */
+  /** The status of the answer when the operation is still to be done, and when it was already done. */
   readonly answers: readonly [first: number, again: number];
-  /** Is the service there afterwards? */
+  /** Whether the service exists afterwards. */
   readonly leaves: 'service' | 'nothing';
   readonly federated: boolean;
 }
 
-/** The name of the service of a member, on its cluster. */
+/** The name of a member's service on its cluster. */
 export const workerName = (name: string) => `${name}-worker`;
 
 export function serviceOperations(alice: string): readonly Operation[] {
@@ -47,7 +47,7 @@ export function serviceOperations(alice: string): readonly Operation[] {
   const made = async (url: string, name: string) => {
     expect(await make(url, name), 201);
     const { token } = expect(await read(url, name), 200).json() as { token: string };
-    // There is no node that could run it.
+    // The job stays queued: there is no node.
     expect(await callWhileBusy(url, 'POST', `/job/${name}`, { as: `Bearer ${token}`, body: 'x' }), 201);
   };
   const remove = (as: string) => (url: string, name: string) =>
@@ -75,8 +75,8 @@ export function expect(answer: Answer, status: number, about = ''): Answer {
 }
 
 /**
- * A cluster that is too busy to answer in time counts as away: then nothing was made, or a member is to hear of it later.
- * Whoever wants it at once says it again; what was to be undone may be under way.
+ * Retries while a cluster is too busy. A cluster that does not answer in time counts as unreachable: then nothing was
+ * created, or a member is updated later. A retry may also meet a rollback that is still running.
  */
 export async function retryWhileBusy(act: () => Promise<Answer>, status: number, about: string): Promise<void> {
   let wasBusy = false;
@@ -93,13 +93,13 @@ export async function retryWhileBusy(act: () => Promise<Answer>, status: number,
 const serviceName = ({ what }: Operation, step: number, side: Side | 'clean') =>
   `${what}-${String(step).padStart(2, '0')}-${side}`;
 
-/** A operation that nobody disturbs. */
+/** What was measured on an operation without a kill. */
 export interface CleanOperation {
   readonly operation: Operation;
   readonly name: string;
-  /** How many writes it takes. */
+  /** The number of writes. */
   readonly steps: number;
-  /** What there is of a service that is there. */
+  /** The objects of a service that exists. */
   readonly complete: readonly string[];
 }
 
@@ -127,16 +127,16 @@ export interface Step {
   readonly stopPoint: StopPoint;
 }
 
-/** A operation over which a manager was killed. */
+/** An operation during which a manager was killed. */
 export interface KilledOperation extends Step {
   readonly name: string;
-  /** Where it was killed, for who reads of a failure. */
+  /** Where it was killed, for messages of failures. */
   readonly at: string;
-  /** Did it come so far? */
+  /** Whether the operation reached its stop point. */
   readonly wasStopped: boolean;
 }
 
-/** Kills managers at all these steps. */
+/** Kills managers at all these steps, several at a time. */
 export async function killAt(steps: readonly Step[], scene: KillClusters): Promise<KilledOperation[]> {
   const batches: (readonly Step[])[] = [];
   for (let from = 0; from < steps.length; from += STOPPED_PER_MANAGER)
@@ -145,7 +145,7 @@ export async function killAt(steps: readonly Step[], scene: KillClusters): Promi
   return (await Promise.all(batches.map((batch) => slots.use(() => killOne(batch, scene))))).flat();
 }
 
-/** Everything stands where it is to stand; then the manager is killed. */
+/** Waits until every operation has reached its stop point, then kills the manager. */
 async function killOne(steps: readonly Step[], scene: KillClusters): Promise<KilledOperation[]> {
   const victim = await scene.victim();
   const standing = await Promise.all(
@@ -159,7 +159,9 @@ async function killOne(steps: readonly Step[], scene: KillClusters): Promise<Kil
         .act(victim.url, name)
         .catch(() => undefined)
         .finally(() => (over = true));
-      await eventually(() => assert.ok(sequence.isStopped || over, `${name} gets nowhere`));
+      await eventually(() =>
+        assert.ok(sequence.isStopped || over, `${name} reaches neither its stop point nor its end`),
+      );
       return { operation, stopPoint, name, sequence, answer };
     }),
   );

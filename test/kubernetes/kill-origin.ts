@@ -15,8 +15,8 @@ import {
 } from './kill-rounds.ts';
 
 /**
- * A job goes to another cluster, and the manager of its origin is killed at each write: to Kubernetes, to the store, to the
- * target. Whoever comes after it commits one set of results.
+ * The manager of a delegated job's origin is killed at each write: to Kubernetes, to the store, to the target. Its
+ * successor commits exactly one set of results.
  */
 export function testOrigin(rounds: Rounds): void {
   const name = 'a manager is killed at each write of a job that it gives away: it has one set of results';
@@ -24,12 +24,12 @@ export function testOrigin(rounds: Rounds): void {
 }
 
 interface CleanOriginRun extends CleanRun {
-  /** Of a service without jobs, and with one that has ended. */
+  /** The objects of a service without jobs, and with one job that has ended. */
   readonly before: readonly string[];
   readonly after: readonly string[];
 }
 
-/** A coordinator of one manager at a time, behind a gate. */
+/** A coordinator with one manager at a time, behind a gate. */
 class OriginKillScenario extends KillScenario<CleanOriginRun, Replica> {
   readonly #our: Coordinators;
 
@@ -55,7 +55,7 @@ class OriginKillScenario extends KillScenario<CleanOriginRun, Replica> {
     await this.#our.expectOnce(this.manager, name, [id]);
     const after = await eventually(async () => {
       const its = await traces.forName(name);
-      // The last that is written: it is shown to all how it ended.
+      // The last write publishes the result of the job.
       assert.ok(its.some((each) => /^Job .* succeeded/.test(each)));
       return its;
     });
@@ -72,7 +72,7 @@ class OriginKillScenario extends KillScenario<CleanOriginRun, Replica> {
   }
 
   async begin(name: string): Promise<void> {
-    // Whoever stands at the first step hears no answer.
+    // A caller that is stopped at the first step gets no answer.
     this.#our.submit(this.manager, name).catch(() => undefined);
   }
 
@@ -103,8 +103,8 @@ class OriginKillScenario extends KillScenario<CleanOriginRun, Replica> {
   }
 
   /**
-   * A refresh token that the issuer has replaced, and whose successor died with the manager, is of no use to anybody. Then the
-   * job says so, and waits for its owner; in no other case.
+   * If the manager is killed after the issuer replaced a refresh token and before the new one is stored, the grant is
+   * lost. Only in this case may the job report this and wait for its owner.
    */
   async #renewTokenIfNeeded({ name, stopPoint, sequence }: KillCase): Promise<void> {
     const needsOwner = await eventually(async () => {
@@ -114,7 +114,7 @@ class OriginKillScenario extends KillScenario<CleanOriginRun, Replica> {
     });
     if (!needsOwner) return;
     const written = sequence.writes.slice(0, stopPoint.side === 'before' ? -1 : undefined);
-    // The first that is written about the grant is that it is about to be used, the second its new token.
+    // The first write about the grant announces its use, the second stores the new token.
     assert.equal(written.filter((each) => each.includes('/oscar-grant-')).length, 1);
     await this.#our.renewToken(this.manager, name);
   }

@@ -6,19 +6,19 @@ import type { SeenJob } from '../support/jobs.ts';
 import type { ManagerProcess } from '../support/process.ts';
 import { REPEAT_HINT, type Round, type StopPoint, type WriteGate, type WriteSequence } from './kill-gate.ts';
 
-/** Pods take their time, all the more when there are many; and members that are silent are given up after a while. */
+/** Many pods at once take minutes, and silent members are given up only after a lease. */
 const TIMEOUT_MS = 300_000;
 
-/** Each look is a request, and there are many who look. */
+/** Each check is a request, and many cases check at the same time. */
 const POLL_MS = 500;
 
-/** Tries until the check passes, for as long as many who do the same at once may take. */
+/** Retries until the check passes. */
 export const eventually = <T>(check: () => T | Promise<T>): Promise<T> => tried(check, TIMEOUT_MS, POLL_MS);
 
-/** Services that are made at the same time. */
+/** Services that are created at the same time. */
 const CONCURRENT_CREATES = 4;
 
-/** A job over which a manager was killed, unless it ended before it came so far. */
+/** A job during which the manager was killed, unless the job ended before it reached the stop point. */
 export interface KillCase {
   readonly name: string;
   readonly stopPoint: StopPoint;
@@ -28,16 +28,16 @@ export interface KillCase {
 export const describeKill = ({ name, stopPoint, sequence }: KillCase) =>
   `${name}: killed ${stopPoint.side} ${sequence.writes.at(-1)}`;
 
-/** Of a job that was never written down nobody knows but the caller, who got no answer. */
+/** Only the caller, who got no answer, knows of a job that was never recorded. */
 export const wasNeverRecorded = ({ stopPoint }: KillCase) => stopPoint.at === 1 && stopPoint.side === 'before';
 
-/** What a job that nobody disturbs has shown. */
+/** What was measured on a job without a kill. */
 export interface CleanRun {
-  /** How many writes it takes. */
+  /** The number of writes. */
   readonly steps: number;
 }
 
-/** One manager at a time, behind a gate, and jobs each of which is of a service of its own. */
+/** One manager at a time behind a gate, and jobs that each belong to their own service. */
 export abstract class KillScenario<L extends CleanRun, M extends ManagerProcess = ManagerProcess> {
   protected readonly gate: WriteGate;
   protected manager: M;
@@ -49,18 +49,18 @@ export abstract class KillScenario<L extends CleanRun, M extends ManagerProcess 
 
   abstract runClean(): Promise<L>;
 
-  /** A service whose jobs the gate follows from now on. */
+  /** Creates a service whose jobs the gate tracks from now on. */
   abstract create(name: string): Promise<WriteSequence>;
 
-  /** Resolves when its job is on its way; whether it gets anywhere is up to the gate. */
+  /** Triggers the job and resolves then; the gate decides how far it gets. */
   abstract begin(name: string): Promise<void>;
 
   abstract jobs(name: string): Promise<SeenJob[]>;
 
-  /** It has ended well, with what it made there once. */
+  /** Asserts that the job succeeded and that its results exist once. */
   abstract expectOnce(one: KillCase, clean: L): Promise<void>;
 
-  /** Nothing is left that would not be left otherwise. */
+  /** Asserts that nothing is left that an undisturbed job would not leave. */
   abstract expectNothingElse(cases: readonly KillCase[], clean: L): Promise<void>;
 
   protected abstract startSuccessor(): Promise<M>;
@@ -75,7 +75,7 @@ export abstract class KillScenario<L extends CleanRun, M extends ManagerProcess 
     await this.manager.ended;
   }
 
-  /** A manager after the one that was killed, and nobody is stopped any more. */
+  /** Starts the successor of the killed manager and opens the gate. */
   async replaceManager(): Promise<void> {
     this.gate.open();
     this.manager = await this.startSuccessor();
@@ -87,7 +87,7 @@ export interface Rounds {
   readonly timeout: number;
 }
 
-/** Kills the manager at each of the writes that a job takes; how many there are is learnt first. */
+/** Kills the manager at each write of a job. An undisturbed job first shows how many writes there are. */
 export function testKillAtEachWrite<L extends CleanRun>(
   name: string,
   { rounds, timeout }: Rounds,
@@ -105,7 +105,7 @@ export function testKillAtEachWrite<L extends CleanRun>(
       );
       const stopped = cases.filter(({ sequence }) => sequence.isStopped);
       t.diagnostic(`killed at ${stopped.length} of ${cases.length} steps`);
-      // A job that goes quicker, or slower, is written down in fewer steps, or more.
+      // Timing changes the number of writes of a job slightly.
       assert.ok(stopped.length > cases.length * 0.7, cases.map(describeKill).join('\n'));
       await scene.replaceManager();
       await Promise.all(cases.map((one) => scene.expectOnce(one, clean).catch((error) => fail(one, error))));
@@ -118,7 +118,7 @@ function fail(one: KillCase, error: Error): never {
   throw new Error(`${describeKill(one)}: ${error.message}`, { cause: error });
 }
 
-/** All jobs come to where they are to stand; then the manager is killed. */
+/** Waits until all jobs have reached their stop points, then kills the manager. */
 async function killAt(halts: readonly StopPoint[], scene: KillScenario<CleanRun>): Promise<KillCase[]> {
   const slots = new Slots(CONCURRENT_CREATES);
   const cases = await Promise.all(
@@ -129,7 +129,7 @@ async function killAt(halts: readonly StopPoint[], scene: KillScenario<CleanRun>
       }),
     ),
   );
-  // Those first that come far: a store may wait for an answer to one event before it sends another.
+  // Latest stop point first: a store may wait for the answer to one event before it sends the next.
   for (const { name, stopPoint, sequence } of cases.toReversed()) {
     sequence.begin(stopPoint);
     await scene.begin(name);
@@ -137,7 +137,8 @@ async function killAt(halts: readonly StopPoint[], scene: KillScenario<CleanRun>
   await Promise.all(
     cases.map((one) =>
       eventually(async () => {
-        if (!one.sequence.isStopped) assert.ok(await scene.hasEnded(one.name), `${describeKill(one)}: gets nowhere`);
+        if (!one.sequence.isStopped)
+          assert.ok(await scene.hasEnded(one.name), `${describeKill(one)}: reaches neither its stop point nor its end`);
       }),
     ),
   );

@@ -21,14 +21,14 @@ import {
 
 const FOREIGN = 'foreign';
 
-/** Everything is looked at, so it is not looked at all the time. */
+/** Each check reads everything, so checks are not frequent. */
 const eventually = (check: () => Promise<void>) => tried(check, TIMEOUT_MS, POLL_MS);
 const TIMEOUT_MS = 120_000;
 const POLL_MS = 1_000;
 
 /**
- * Services and federations are made, changed and removed, and the manager is killed at each of the writes that this takes;
- * how many there are is learnt first. Whoever comes after it makes all of it or nothing.
+ * The manager is killed at each write of creating, changing and removing services and federations. An undisturbed run
+ * first shows how many writes there are. The successor completes each operation or undoes it.
  */
 export function testServices(rounds: readonly Round[], timeout: number): void {
   test('kill at each write: every operation on a service is done completely or not at all', {
@@ -68,7 +68,7 @@ class ServiceKillTest {
     await first.ended;
     const stopped = cases.filter((each) => each.wasStopped);
     t.diagnostic(`killed at ${stopped.length} of ${cases.length} steps`);
-    // What the leader does beside may be counted with a operation, and not come again.
+    // Background writes of the leader may be counted with an operation and not occur again.
     assert.ok(stopped.length > cases.length * 0.8, cases.map(({ at }) => at).join('\n'));
 
     const { url } = await scene.successor();
@@ -96,7 +96,7 @@ class ServiceKillTest {
     });
   }
 
-  /** Whatever happens here is nothing to them. */
+  /** Creates services of another user, which must not change. */
   async #createForeignServices(url: string): Promise<void> {
     const { members, people } = this.#scene;
     for (const at of [url, ...members.map((member) => member.url)]) {
@@ -107,7 +107,7 @@ class ServiceKillTest {
     }
   }
 
-  /** What there is on all clusters of others, to the byte. */
+  /** The other user's services on all clusters, byte for byte. */
   async #readForeignServices(url: string): Promise<string[]> {
     const urls = [url, ...this.#scene.members.map((member) => member.url)];
     return Promise.all(urls.map(async (at) => expect(await read(at, FOREIGN), 200).text));
@@ -142,7 +142,7 @@ class ServiceKillTest {
     await this.#expectReady(url, cases);
   }
 
-  /** Of every federation that is there, each member is up to date. */
+  /** Asserts that all members of every existing federation are up to date. */
   async #expectReady(url: string, cases: readonly KilledOperation[]): Promise<void> {
     const { alice } = this.#scene.people;
     await forEachConcurrent(
@@ -163,7 +163,7 @@ class ServiceKillTest {
     );
   }
 
-  /** Who got no answer asks again. */
+  /** Repeats each operation, as a caller without an answer does. */
   async #repeat(url: string, cases: readonly KilledOperation[]): Promise<void> {
     await forEachConcurrent(cases, async ({ operation, name, at }) => {
       const isThere = (await read(url, name)).status === 200;
@@ -173,19 +173,22 @@ class ServiceKillTest {
   }
 }
 
-/** The scripts of all services there, by their names. */
+/** The scripts of all services of a cluster, by name. */
 async function listScripts(url: string): Promise<Map<string, string>> {
   const list = expect(await callWhileBusy(url, 'GET', '/system/services', { as: ADMIN }), 200).json();
   return new Map((list as { name: string; script: string }[]).map(({ name, script }) => [name, script]));
 }
 
-/** Of whoever died with nothing left to do but to let go: it counts for nothing once its time is over. */
+/** The claim of a manager that was killed just before it released it. It has no effect once it has expired. */
 const EXPIRING_CLAIM = /^object oscar-staging\/\.claims\//;
 
-/** A name that somebody took who died before writing down what for. The next who wants it has it, and tidies up. */
+/**
+ * A name that was reserved by a manager that was killed before it recorded the reason. The next create of this name
+ * takes it and cleans up.
+ */
 const RESERVED_NAME = 'ConfigMap oscar/* since,uid,used';
 
-/** Where the sweep is, it notes in its own time. */
+/** Removes the progress of the sweep, which changes at any time. */
 const withoutSweep = (traces: readonly string[]) => traces.filter((each) => !/^ConfigMap oscar.sweep/.test(each));
 
 async function forEachConcurrent<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {

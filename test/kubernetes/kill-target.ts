@@ -15,8 +15,8 @@ import type { Replica } from './pod-managers.ts';
 import { Targets } from './targets.ts';
 
 /**
- * A job of another cluster comes, and the manager of its target is killed at each write: to Kubernetes, and to the origin. The
- * job has one set of results, and nothing goes on at the target that nobody waits for.
+ * The manager of a delegated job's target is killed at each write: to Kubernetes, and to the origin. The job has
+ * exactly one set of results, and no superseded attempt continues at the target.
  */
 export function testTarget(rounds: Rounds): void {
   const name = 'a manager is killed at each write of a job that it was given: it has one set of results';
@@ -24,11 +24,11 @@ export function testTarget(rounds: Rounds): void {
 }
 
 interface CleanTargetRun extends CleanRun {
-  /** What there is of a service with a job that has ended. */
+  /** The objects of a service with a job that has ended. */
   readonly after: readonly string[];
 }
 
-/** A target of one manager at a time, behind a gate. */
+/** A target with one manager at a time, behind a gate. */
 class TargetKillScenario extends KillScenario<CleanTargetRun, Replica> {
   readonly #targets: Targets;
 
@@ -83,7 +83,7 @@ class TargetKillScenario extends KillScenario<CleanTargetRun, Replica> {
     return this.#targets.expectOnce(name);
   }
 
-  /** An attempt that was given up leaves a record and a pod as well, until they are old; but they have ended. */
+  /** A superseded attempt also leaves a record and a pod until they expire, but both have ended. */
   expectNothingElse(cases: readonly KillCase[], { after }: CleanTargetRun): Promise<void> {
     return eventually(async () => {
       const there = await this.#targets.inventory.forNames(cases.map(({ name }) => name));

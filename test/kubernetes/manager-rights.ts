@@ -14,7 +14,7 @@ export interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** As the chart gives them: what is tested with them is tested with what an installation has. */
+/** The rights as the chart grants them, so that tests run with the rights of an installation. */
 const {
   cluster,
   knative,
@@ -26,16 +26,16 @@ const {
   readonly Rule[]
 >;
 
-/** What the chart gives without Knative and Kueue. */
+/** The rights that the chart grants without Knative and Kueue. */
 export const CHART_RULES = [...cluster, ...networks];
 
 /**
- * What a manager may do in the whole cluster (docs/kubernetes.md#rights). The testbed may have Knative, or something like
- * it, and Kueue.
+ * The rights of a manager in the whole cluster (docs/kubernetes.md#rights). They include Knative and Kueue, which some
+ * tests install.
  */
 export const GLOBAL_RULES = [...cluster, ...knative, ...kueue, ...networks];
 
-/** Makes the manager's namespace and service account with these rights, and gives a token for it. */
+/** Creates the manager's namespace and service account with these rights, and returns a token. */
 export async function installManager(admin: Admin): Promise<string> {
   const subjects = [{ kind: 'ServiceAccount', name: SERVICE_ACCOUNT, namespace: MANAGER_NAMESPACE }];
   const roleRef = (kind: string, name: string) => ({ apiGroup: RBAC, kind, name });
@@ -61,7 +61,7 @@ export async function installManager(admin: Admin): Promise<string> {
   return (status as { token: string }).token;
 }
 
-/** Takes it all back, the namespace excepted: for whoever lets something else do it. */
+/** Removes all of it except the namespace, for tests in which the chart creates it. */
 export async function removeRights(admin: Admin): Promise<void> {
   const own = `/apis/${RBAC}/v1/namespaces/${MANAGER_NAMESPACE}`;
   for (const path of [

@@ -1,7 +1,7 @@
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
-/** The settings of a manager that keeps its services there. */
+/** The settings of a manager that stores its services in this cluster. */
 export const managerSettings = (kubeconfig: string): Record<string, string> => ({
   OSCAR_BACKEND: 'kubernetes',
   KUBECONFIG: kubeconfig,

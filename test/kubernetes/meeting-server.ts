@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { GATEWAY } from './node/names.ts';
 
-/** Where tests and scripts meet on this machine (`Meeting` in test/support/jobs.ts). */
+/** The directories in which tests and scripts wait for each other (`Meeting` in test/support/jobs.ts). */
 const MEETINGS = join(tmpdir(), 'oscar-meeting-');
 
-/** Sees the directories of meetings for the scripts that run in pods, which ask it over the network. */
+/** Gives scripts in pods access to the meeting directories of this machine, over the network. */
 export class MeetingServer {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -24,7 +24,7 @@ export class MeetingServer {
     return far;
   }
 
-  /** As the test process is told it. */
+  /** The value of the variable that the test process gets: host and port. */
   get address(): string {
     const address = this.#server.address();
     return `${GATEWAY} ${typeof address === 'object' && address ? address.port : 0}`;
@@ -47,11 +47,11 @@ export class MeetingServer {
   }
 }
 
-/** `is - <file>`, or `say <job> <file> <words>`. */
+/** Answers `is - <file>` (does it exist?) and `say <job> <file> <words>` (write it). */
 function answerQuestion(question: string): boolean {
   const [verb, job = '', file = '', ...words] = question.split(' ');
   if (!file.startsWith(MEETINGS)) return false;
-  // The test is over.
+  // The test has ended and removed its directory.
   if (!existsSync(dirname(file))) return true;
   if (verb === 'is') return existsSync(file);
   const here = words.map((word) => (/^\d+$/.test(word) ? findHostPid(job, word) : word));
@@ -61,7 +61,7 @@ function answerQuestion(question: string): boolean {
   return true;
 }
 
-/** What this machine calls the process of a job that has that id in its pod. */
+/** Finds the PID on this machine of the job's process that has this PID in its pod. */
 function findHostPid(job: string, id: string): string | undefined {
   return readdirSync('/proc').find((pid) => {
     if (!/^\d+$/.test(pid)) return false;
@@ -69,7 +69,7 @@ function findHostPid(job: string, id: string): string | undefined {
       const ids = /^NSpid:\t\d+\t(?:\d+\t)*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
       return ids?.[1] === id && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`JOB_UUID=${job}\0`);
     } catch {
-      // It has ended.
+      // The process has ended.
       return false;
     }
   });

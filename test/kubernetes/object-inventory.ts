@@ -31,25 +31,25 @@ const KINDS = {
   Job: '/apis/batch/v1/jobs',
 };
 
-/** Objects of Kubernetes itself. */
+/** Objects of Kubernetes itself, not of managers. */
 const FOREIGN = /^kube-|kube-root-ca\.crt$/;
 
 const STAGING = 'oscar-staging';
 
 interface ExpectedEntries {
   readonly name: string;
-  /** Where it was disturbed, for who reads of a failure. */
+  /** Where the manager was killed, for messages of failures. */
   readonly at: string;
   readonly clean: readonly string[];
 }
 
 interface InventoryEntry {
   readonly line: string;
-  /** Everything that is in it. */
+  /** The whole object as text. */
   readonly text: string;
 }
 
-/** What there is of services, at the API server and in the store, seen by somebody who knows nothing of managers. */
+/** Lists the objects of services at the API server and in the store, independently of the code under test. */
 export class ObjectInventory {
   readonly #admin: Admin;
   readonly #store: ReturnType<typeof storeClient>['client'];
@@ -59,12 +59,12 @@ export class ObjectInventory {
     this.#store = storeClient(minio, ROOT).client;
   }
 
-  /** All there is, but for users' namespaces and what is kept of users. */
+  /** Everything, except namespaces of users and objects about users. */
   async all(): Promise<string[]> {
     return (await this.#listEverything()).map(({ line }) => line).toSorted();
   }
 
-  /** Of these names, in words that are the same for all that are in the same state. */
+  /** The objects of these names, in a form that is equal for all services in the same state. */
   async forNames<T extends string>(names: readonly T[]): Promise<Record<T, string[]>> {
     const everything = await this.#listEverything();
     const found = names.map((name) => {
@@ -78,12 +78,12 @@ export class ObjectInventory {
     return (await this.forNames([name]))[name] ?? [];
   }
 
-  /** Once the leader has noted, beside the service, that files may come from now on. */
+  /** Waits until the leader has recorded that the service's input is being watched. */
   async waitUntilSwept(name: string): Promise<void> {
     await eventually(async () => assert.ok((await this.forName(name)).some((each) => each.includes('/sweep/'))));
   }
 
-  /** Once there is of each what there should be, and nothing else. */
+  /** Waits until each name has exactly the expected objects. */
   async expectOnly(wanted: readonly ExpectedEntries[]): Promise<void> {
     await eventually(async () => {
       const there = await this.forNames(wanted.map(({ name }) => name));
@@ -133,10 +133,10 @@ function ignoreMissingBucket(error: unknown): InventoryEntry[] {
 
 function toLine(kind: string, { metadata, data = {}, status = {} }: Item): string {
   const { namespace, annotations, finalizers = [], deletionTimestamp } = metadata;
-  // The name of some objects is a digest of what they are for.
+  // The name of some objects is a digest of their key.
   const name = annotations?.['oscar.grycap/key'] ?? metadata.name;
   const { phase = '', succeeded, failed } = status;
-  const state = [phase, succeeded && 'succeeded', failed && 'failed', deletionTimestamp && 'goes'].filter(Boolean);
+  const state = [phase, succeeded && 'succeeded', failed && 'failed', deletionTimestamp && 'deleting'].filter(Boolean);
   const lists = [Object.keys(data).toSorted(), finalizers, state].map((each) => each.join());
   return [kind, `${namespace}/${name}`, ...lists].join(' ').trimEnd();
 }

@@ -7,11 +7,11 @@ import { SHORT_TIMEOUTS, type Testbed } from './testbed.ts';
 
 type Times = KubernetesClusterOptions['times'];
 
-/** Managers of a testbed, each for one test. */
+/** Opens the stores of a testbed for the duration of one test. */
 export function clusterOpeners(testbed: Testbed) {
   const { plane } = testbed;
   return {
-    /** One whose way to the API server can be disturbed. */
+    /** Connects to the API server through a proxy that can disturb the connection. */
     behindProxy: async (t: TestContext, times: Times = {}): Promise<{ proxy: Proxy; cluster: KubernetesCluster }> => {
       const proxy = await Proxy.start(plane.port);
       const kubeconfig = await plane.managerKubeconfig(proxy.port);

@@ -15,10 +15,10 @@ import { Cluster } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
-/** With a dot: Knative takes any other name for one of Docker Hub, and asks there. */
+/** The name contains a dot: Knative looks up any other name at Docker Hub. */
 const IMAGE = 'oscar.test/oscar-manager:test';
 
-/** A manager that is a process of its own, and where it answers. */
+/** A manager in a separate process, and its URL. */
 export interface Replica extends ManagerProcess {
   readonly url: string;
 }
@@ -28,7 +28,7 @@ export interface PodManagersOptions {
   readonly dns?: boolean;
 }
 
-/** A cluster with a node, MinIO beside it, and any number of managers; all real. */
+/** A real cluster with a node, a real MinIO, and any number of real managers. */
 export class PodManagers {
   readonly cluster: Cluster;
   readonly minio: Minio;
@@ -54,7 +54,7 @@ export class PodManagers {
     this.#inside = inside;
   }
 
-  /** `dns`: names of services are known, also to the managers. */
+  /** With `dns`, names of services resolve, also for the managers. */
   static async start({ hooks, dns = false }: PodManagersOptions = {}): Promise<PodManagers> {
     const directory = mkdtempSync(join(tmpdir(), 'oscar-replicas-'));
     const cluster = await Cluster.start({ dns });
@@ -71,12 +71,12 @@ export class PodManagers {
     }
   }
 
-  /** Shell that tells this test that it runs, and with which id. */
+  /** Shell code for a script: reports to this test that the job runs. */
   get reportRun(): string {
     return `echo "$JOB_UUID" | nc ${GATEWAY} ${this.#counter.port}`;
   }
 
-  /** How often scripts of that job have told. */
+  /** How often the script of the job has run. */
   countRuns(id: string): number {
     return this.#counter.runs.get(id) ?? 0;
   }
@@ -102,12 +102,12 @@ export class PodManagers {
     return { ...manager, url: await manager.listening };
   }
 
-  /** Which of them holds the lease. */
+  /** Waits until one of these managers leads. */
   async leader(replicas: readonly Replica[]): Promise<Replica> {
     return eventually(
       async () => {
         const leading = replicas.find((replica) => replica.child.exitCode === null && this.isLeader(replica));
-        if (!leading) throw new Error('nobody leads');
+        if (!leading) throw new Error('no manager leads');
         return leading;
       },
       60_000,
@@ -115,7 +115,7 @@ export class PodManagers {
     );
   }
 
-  /** By the last that it said about it. */
+  /** Determined from the manager's last log message about leadership. */
   isLeader({ output }: Replica): boolean {
     const said = output();
     return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
@@ -135,7 +135,7 @@ export class PodManagers {
   }
 }
 
-/** Hears the lines that scripts send. */
+/** Counts the reports of running scripts, by job id. */
 class RunCounter {
   readonly runs = new Map<string, number>();
   readonly #server: Server;

@@ -9,15 +9,15 @@ import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 import { wipe } from './wipe.ts';
 
-/** A file takes a minute or two; this is for a machine that does much else. */
+/** A test file takes one or two minutes. The limit allows for a busy machine. */
 const FILE_MS = 900_000;
 
 /** Sixty jobs at once, twenty of them in pods, take two minutes on two cores. */
 const POD_PATIENCE_MS = 300_000;
 
 /**
- * The whole-system tests of the embedded cluster, where scripts run in pods and files lie in MinIO. Each chain is on a
- * Kubernetes of its own: pods take their time without needing much of the machine.
+ * Runs the whole-system tests of the embedded cluster with scripts in pods and files in MinIO. Each chain has its own
+ * Kubernetes and runs concurrently with the others: pods take long but need little CPU.
  */
 export function describeWithPods(chains: Readonly<Record<string, readonly WholeSystemTests[]>>): void {
   describe('with pods', { concurrency: true, timeout: 3_600_000 }, () => {
@@ -60,7 +60,7 @@ function chain(parts: readonly WholeSystemTests[]): void {
   }
 }
 
-/** Of the manager on Kubernetes: it listens where its MinIO sends events to, and where nobody else does. */
+/** The settings of the manager on Kubernetes. It listens on a free port to which its MinIO sends events. */
 async function settingsFor(t: TestContext, our: PodManagers): Promise<Record<string, string>> {
   const [port = 0] = await freePorts(1);
   const minio = await Minio.start({ host: GATEWAY, hooks: bothAt(`http://${GATEWAY}:${port}/system/events/storage`) });
@@ -68,7 +68,7 @@ async function settingsFor(t: TestContext, our: PodManagers): Promise<Record<str
   return { ...our.settings(), ...minio.settings, OSCAR_LISTEN: `${GATEWAY}:${port}` };
 }
 
-/** The others are as always, but for that pods reach their stores. */
+/** The other managers have their usual settings, but pods must reach their stores. */
 function settingsOfAll(id: string, settings: Record<string, string>): Record<string, Record<string, string>> {
   const all = { OSCAR_PEER_NETWORKS: `127.0.0.0/8,${GATEWAY}/32` };
   const others = { ...all, OSCAR_LISTEN: `${GATEWAY}:0`, OSCAR_LOCAL_ALLOW_REMOTE: 'true' };

@@ -15,23 +15,25 @@ import { GATEWAY } from './node/names.ts';
 const MANAGER_IMAGE = 'localhost/oscar-manager:test';
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Where attempts go in these tests. */
+/** The namespace of all attempts in these tests. */
 export const PODS_NAMESPACE = 'pods';
 
-/** A store of its own and runners that show what was started here alone, so that tests can run side by side. */
+/**
+ * A separate object store, and runners that list only the attempts started here, so that tests can run concurrently.
+ */
 export interface IsolatedRunners {
   readonly stores: EmbeddedStores;
   readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
-  /** The last runner removes what was started here. */
+  /** Uses the given runner to remove all attempts that were started here. */
   close(last: KubernetesRunner): Promise<void>;
 }
 
-/** A real cluster that has the manager's image, an object store that its pods reach, and what a runner needs of both. */
+/** A real cluster with the manager's image, and an object store that its pods can reach. */
 export interface PodTestbed {
   readonly cluster: Cluster;
   readonly stores: EmbeddedStores;
   readonly problems: unknown[];
-  /** A runner with the rights of the manager's service account, and little patience. */
+  /** Opens a runner with the rights of the manager's service account, and with short timeouts. */
   readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
   place(): Promise<IsolatedRunners>;
   stop(): Promise<void>;
@@ -102,7 +104,7 @@ export async function startPodTestbed(options: ClusterOptions = {}): Promise<Pod
   }
 }
 
-/** A kubelet that ends many pods at once may be late, and what is in them too: as for a manager. */
+/** The values of a real manager: a kubelet that ends many pods at the same time may be late. */
 const TIMES = { lostMs: 30_000, graceSeconds: 10 };
 
 async function openIsolated(directory: string, open: PodTestbed['open']): Promise<IsolatedRunners> {

@@ -3,11 +3,14 @@ import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Ends what it was told of as soon as nobody is there any more who could: also when this process is killed. */
+/**
+ * Kills the registered processes when the test process ends, even if that is killed: then the pipe to its standard
+ * input closes.
+ */
 const WATCHDOG =
   'pids=""; while read -r pid; do pids="$pids $pid"; done; [ -z "$pids" ] || kill -KILL $pids 2>/dev/null';
 
-/** How much of a log a failure shows. */
+/** How many characters of each log a failure shows. */
 const TAIL = 4_000;
 
 export interface Started {
@@ -16,21 +19,21 @@ export interface Started {
   readonly log: string;
 }
 
-/** Programs that run for as long as a test needs them, and not longer than it. */
+/** Runs programs that end with the test at the latest. */
 export class Processes {
   readonly #directory: string;
   readonly #enter: readonly string[];
   readonly #started: Started[] = [];
   readonly #watchdog: ChildProcess;
 
-  /** `enter` is a command that becomes the one after it, somewhere else: `nsenter …`. */
+  /** `enter` is the prefix of every command, such as `nsenter …`. */
   constructor(directory: string, enter: readonly string[] = []) {
     this.#directory = directory;
     this.#enter = enter;
-    // In a session of its own: what interrupts the tests must not end it first.
+    // In a separate session: a signal that interrupts the tests must not end the watchdog first.
     this.#watchdog = spawn('sh', ['-c', WATCHDOG], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
     this.#watchdog.unref();
-    // A pipe that keeps the test process waiting would be a test that never ends.
+    // The open pipe must not keep the test process alive.
     (this.#watchdog.stdin as unknown as { unref?: () => void } | null)?.unref?.();
   }
 
@@ -53,7 +56,7 @@ export class Processes {
     this.#watchdog.kill('SIGKILL');
   }
 
-  /** The last first: what others stand on goes after them. */
+  /** Kills in reverse order of start, because later programs depend on earlier ones. */
   async killAll(): Promise<void> {
     for (const { child } of this.#started.toReversed()) {
       if (isRunning(child)) await end(child);
@@ -66,7 +69,10 @@ export class Processes {
   }
 }
 
-/** What tests start is near: no proxy reaches it. What it starts in its turn may be where only root looks. */
+/**
+ * All servers are local, so proxies are removed from the environment. Some programs are in directories that are only in
+ * root's PATH.
+ */
 export function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/_proxy$/i.test(name));
   return { ...Object.fromEntries(kept), PATH: `${process.env['PATH']}:/usr/local/sbin:/usr/sbin:/sbin` };
@@ -76,7 +82,7 @@ export function isRunning(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null;
 }
 
-/** Nothing here has anything to lose, so nobody is asked twice. */
+/** Uses SIGKILL: there is no state to save. */
 export async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');

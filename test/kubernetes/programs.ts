@@ -10,15 +10,15 @@ import { cacheDirectory } from '../support/cache.ts';
 interface Program {
   readonly name: 'kube' | 'etcd' | 'coredns' | 'metrics-server' | 'helm' | 'knative' | 'kueue';
   readonly version: string;
-  /** Of the module: what is built here changes with it, whatever the version says. */
+  /** The directory of the Go module. The cache key depends on its content, not only on the version. */
   readonly directory: string;
   readonly linkerFlags: string;
 }
 
-/** Several programs that are installed on a cluster, with the objects that their makers install them by. */
+/** Several programs that are installed on a cluster, with the Kubernetes objects of their official installation. */
 interface Kit extends Program {
   readonly packages: readonly string[];
-  /** Modules, and the folder of each that has such objects. */
+  /** The folder of each module that has these objects. */
   readonly objects: Readonly<Record<string, string>>;
 }
 
@@ -48,44 +48,44 @@ const KUEUE: Kit = {
 
 export interface Binaries {
   readonly etcd: string;
-  /** All of Kubernetes: its first argument says which part. */
+  /** One binary with all parts of Kubernetes; its first argument selects the part. */
   readonly kube: string;
 }
 
 /**
- * The programs, built now unless the cache has them. The first time takes about 15 minutes of CPU, most of it
- * Kubernetes; afterwards neither Go nor a network is needed.
+ * Returns the programs, and builds those that are not in the cache. The first build takes about 15 minutes of CPU, most
+ * of it for Kubernetes; afterwards neither Go nor a network is needed.
  */
 export async function programs(tell: (line: string) => void = () => {}): Promise<Binaries> {
   return { etcd: await built(ETCD, tell), kube: await built(KUBE, tell) };
 }
 
-/** What serves the names of a cluster with a node: about five minutes of CPU the first time. */
+/** The DNS server of a cluster with a node. The first build takes about five minutes of CPU. */
 export async function corednsProgram(tell: (line: string) => void = () => {}): Promise<string> {
   return await built(COREDNS, tell);
 }
 
-/** What serves its metrics: about ten minutes. */
+/** The metrics server. The first build takes about ten minutes of CPU. */
 export async function metricsServerProgram(tell: (line: string) => void = () => {}): Promise<string> {
   return await built(METRICS_SERVER, tell);
 }
 
-/** What installs the chart: about five minutes of CPU the first time. */
+/** Helm, which installs the chart. The first build takes about five minutes of CPU. */
 export async function helmProgram(tell: (line: string) => void = () => {}): Promise<string> {
   return await built(HELM, tell);
 }
 
-/** Where the programs of a kit are (`bin/`), and the objects of each of its modules (`objects/<module>`). */
+/** The directory of a kit: `bin/` has its programs, `objects/<module>` the objects of each module. */
 export interface Installable {
   readonly directory: string;
 }
 
-/** Knative Serving with Kourier: about six minutes of CPU the first time. */
+/** Knative Serving with Kourier. The first build takes about six minutes of CPU. */
 export async function knativeKit(tell: (line: string) => void = () => {}): Promise<Installable> {
   return { directory: await built(KNATIVE, tell) };
 }
 
-/** What lets jobs in by the quotas of their queues: about four minutes. */
+/** Kueue, which admits jobs by the quotas of their queues. The first build takes about four minutes of CPU. */
 export async function kueueKit(tell: (line: string) => void = () => {}): Promise<Installable> {
   return { directory: await built(KUEUE, tell) };
 }
@@ -97,7 +97,8 @@ async function built(wanted: Program | Kit, tell: (line: string) => void): Promi
   tell(`building ${wanted.name} ${wanted.version} with ${go} into ${binary}: this happens once and takes minutes`);
   const begin = performance.now();
   mkdirSync(cache(wanted), { recursive: true });
-  // Under another name until it is whole: whoever finds the name finds the program, also when two build at once.
+  // Builds under a temporary name and renames at the end, so that the final name is always complete, also with two
+  // concurrent builds.
   const unfinished = `${binary}.${randomUUID()}`;
   try {
     await ('packages' in wanted ? gather(wanted, unfinished) : compile(wanted, unfinished));
@@ -132,7 +133,7 @@ async function compile(
     const said = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
     throw new Error(
       `${name} ${version} could not be built. Go fetches its parts through the module proxy that \`go env GOPROXY\` ` +
-        `names; what Go said:\n${said}`,
+        `names; output of Go:\n${said}`,
       { cause: error },
     );
   }
@@ -150,10 +151,13 @@ async function goVersion({ name, version }: Program): Promise<string> {
   }
 }
 
-/** By version, and by what it is made of: whoever changes a flag or a pin gets a new build, and both can stay. */
+/**
+ * The key has the version and a digest of flags and pins: a change of either causes a new build, and both builds stay
+ * cached.
+ */
 function cache({ name, version, directory, linkerFlags }: Program): string {
   const digest = createHash('sha256').update(linkerFlags);
-  // In this order since ever: what was built by it is in many a cache.
+  // This order must not change: it is part of the digest of builds that are already cached.
   const files = readdirSync(directory).toSorted((a, b) => Number(b.endsWith('.go')) - Number(a.endsWith('.go')));
   for (const file of files) digest.update(readFileSync(join(directory, file)));
   return cacheDirectory(`${name}-${version}-${digest.digest('hex').slice(0, 8)}`);

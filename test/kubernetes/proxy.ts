@@ -6,7 +6,7 @@ interface Pair {
   readonly server: Socket;
 }
 
-/** Stands between a manager and the API server, and does what networks do. */
+/** A proxy between a manager and the API server that simulates network faults. */
 export class Proxy {
   readonly #server: Server;
   readonly #target: number;
@@ -33,12 +33,12 @@ export class Proxy {
     return typeof address === 'object' && address ? address.port : 0;
   }
 
-  /** Connections that are there now. */
+  /** The number of open connections. */
   get connections(): number {
     return this.#pairs.size;
   }
 
-  /** Cuts all connections; new ones are served. */
+  /** Closes all connections; new ones are accepted. */
   cut(): void {
     for (const { client, server } of this.#pairs) {
       client.destroy();
@@ -46,32 +46,32 @@ export class Proxy {
     }
   }
 
-  /** Cuts all connections, and every new one at once, until it is opened. */
+  /** Closes all connections, and rejects new ones until `open`. */
   refuse(): void {
     this.#mode = 'refusing';
     this.cut();
   }
 
-  /** Lets nothing through any more, and ends nothing: a network that has gone silent. */
+  /** Stops all traffic without closing connections, like a network partition. */
   hold(): void {
     this.#mode = 'held';
     for (const pair of this.#pairs) still(pair);
   }
 
-  /** The same for the connections there are now; new ones are served. */
+  /** Stops the traffic of the existing connections only; new ones work. */
   holdThese(): void {
     for (const pair of this.#pairs) still(pair);
   }
 
-  /** What was held stays dead; new connections are served. */
+  /** Accepts new connections again; connections that were held are closed. */
   open(): void {
     if (this.#mode === 'held') this.cut();
     this.#mode = 'open';
   }
 
   /**
-   * Of every connection there is now, the next answer is lost and the connection cut: the server has done what it was
-   * asked, and nobody is told. With `refuse` no new connection is served either, until it is opened.
+   * Drops the next answer of every existing connection and closes it: the server has executed the request, but the
+   * client does not learn it. With `refuse`, new connections are rejected too, until `open`.
    */
   loseAnswers({ refuse = false } = {}): void {
     if (refuse) this.#mode = 'refusing';

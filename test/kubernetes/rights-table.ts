@@ -1,4 +1,4 @@
-/** Of each resource: where, what the manager may do with it, and what it may not. */
+/** For each resource: its namespace, the verbs that the manager has, and verbs that it must not have. */
 export const RIGHTS: readonly [resource: string, namespace: string, may: string, mayNot: string][] = [
   ['configmaps', 'oscar-svc', 'get list watch create update delete', 'patch deletecollection'],
   ['secrets', 'oscar-svc', 'get list watch create update delete', 'patch deletecollection'],

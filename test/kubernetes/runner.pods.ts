@@ -6,7 +6,7 @@ import { BUSYBOX } from '../docker/busybox.ts';
 import { runsAnywhere } from '../support/machine-processes.ts';
 import { startPodTestbed } from './pod-testbed.ts';
 
-/** Scripts in real pods, started with no more rights than a manager has. */
+/** Runs scripts in real pods, with only the rights of a manager. */
 const testbed = await startPodTestbed();
 after(() => testbed.stop());
 
@@ -18,7 +18,7 @@ const OF_ITS_PORT = ['', '_ADDR', '_PORT', '_PROTO'].map((name) => `KUBERNETES_P
 const ONE_PROCESS =
   'control groups v1 end one process of a script, which then hangs until its time is over: see attempts.pods.ts';
 
-/** Of five groups. A pod takes seconds of waiting, and little of the machine. */
+/** Groups that run at the same time, of five. Pods take seconds, but little CPU. */
 const AT_ONCE = 3;
 
 describeRunner(

@@ -3,8 +3,8 @@ import { after } from 'node:test';
 import { testbed } from './as-embedded-cluster.ts';
 
 /**
- * The tests of `src/services/`, which open an embedded cluster, on Kubernetes: what they import as the embedded cluster
- * is another file here. Their second run, on a store that does its worst within the port's promises, is on it too.
+ * Runs the tests of `src/services/` on Kubernetes: a module hook replaces the embedded cluster that they import. Their
+ * second run, on a store with the worst behaviour that the port permits, uses Kubernetes too.
  */
 const FIXTURE = new URL('../../src/services/services.fixture.ts', import.meta.url).href;
 const EMBEDDED = new URL('../../src/adapters/sqlite/index.ts', import.meta.url).href;

@@ -9,7 +9,7 @@ export interface SimulatedNode {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Nodes and pods that are objects of the API and nothing else: no kubelet, no scheduler. */
+/** Nodes and pods that exist only as objects of the API, without a kubelet or scheduler. */
 export class SimulatedNodes {
   readonly #admin: Admin;
   readonly #namespace: string;
@@ -21,17 +21,17 @@ export class SimulatedNodes {
 
   static async in(admin: Admin, namespace: string): Promise<SimulatedNodes> {
     await admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
-    // Without the controllers nobody makes it, and without it there are no pods.
+    // Without controllers the default service account is not created, and without it pods are rejected.
     await admin.do('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name: 'default' } });
     return new SimulatedNodes(admin, namespace);
   }
 
-  /** Ready, and empty. */
+  /** Creates a node that is ready and has no pods. */
   async node(name: string, { cpu = '4', memory = '8Gi', gpu, labels = {} }: SimulatedNode = {}): Promise<void> {
     const allocatable = { cpu, memory, pods: '110', ...(gpu !== undefined && { 'nvidia.com/gpu': gpu }) };
     const status = { allocatable, capacity: allocatable, conditions: [{ type: 'Ready', status: 'True' }] };
     await this.#admin.do('POST', '/api/v1/nodes', { metadata: { name, labels }, status });
-    // The API server says of every new node that it is not ready.
+    // The API server taints every new node as not ready.
     await this.patchNode(name, { spec: { taints: null } });
   }
 
@@ -48,17 +48,17 @@ export class SimulatedNodes {
     await this.#admin.do('DELETE', `/api/v1/nodes/${name}`);
   }
 
-  /** It waits for a node. */
+  /** Creates a pod that is not scheduled. */
   async pod(name: string, cpu: string, annotations: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.#admin.do('POST', this.#pods(), { metadata: { name, annotations }, spec: specOf(cpu) });
   }
 
-  /** Bound from the first moment. */
+  /** Creates a pod that is bound from the start. */
   async podOn(node: string, name: string, cpu: string): Promise<void> {
     await this.#admin.do('POST', this.#pods(), { metadata: { name }, spec: { ...specOf(cpu), nodeName: node } });
   }
 
-  /** As the scheduler does it. */
+  /** Binds a pod as the scheduler does. */
   async bind(pod: string, node: string): Promise<void> {
     const target = { apiVersion: 'v1', kind: 'Node', name: node };
     await this.#admin.do('POST', this.#pods(pod, 'binding'), { metadata: { name: pod }, target });

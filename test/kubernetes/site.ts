@@ -5,24 +5,24 @@ import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import type { Subject } from './certificates.ts';
 import type { Flags } from './flags.ts';
 
-/** The same everywhere: no two clusters share a network in which they would meet. */
+/** The same range in all clusters, because each has its own network. */
 export const SERVICE_RANGE = '10.96.0.0/16';
 
-/** Where a control plane is, and what it is told because it is there. */
+/** Where a control plane runs, and the settings that depend on it. */
 export interface Site {
-  /** Its own, and empty. */
+  /** An empty directory for this control plane alone. */
   readonly directory: string;
-  /** Of the API server. Everything else stays on loopback. */
+  /** The address of the API server. All other parts listen on loopback. */
   readonly address: string;
   readonly ports: { readonly api: number; readonly etcd: number; readonly peers: number; readonly controllers: number };
-  /** A command that becomes the one after it, in that place. */
+  /** The prefix of commands that are to run at this site. */
   readonly enter: readonly string[];
-  /** Client certificates that others need, by file. */
+  /** Client certificates of other components, by file name. */
   readonly clients: Readonly<Record<string, Subject>>;
   readonly flags: { readonly apiServer: Flags; readonly controllers: Flags };
 }
 
-/** On this machine for nobody but its own processes. */
+/** A site on loopback, reachable only from this machine. */
 export async function loopback(): Promise<Site> {
   const [api = 0, etcd = 0, peers = 0, controllers = 0] = await freePorts(4);
   return {
@@ -31,7 +31,7 @@ export async function loopback(): Promise<Site> {
     ports: { api, etcd, peers, controllers },
     enter: [],
     clients: {},
-    // A loopback address cannot be an endpoint.
+    // Kubernetes rejects loopback addresses as endpoints.
     flags: { apiServer: { 'endpoint-reconciler-type': 'none' }, controllers: {} },
   };
 }

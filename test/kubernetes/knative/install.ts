@@ -19,25 +19,25 @@ interface Object {
 
 const PROGRAMS = ['activator', 'autoscaler', 'controller', 'queue', 'webhook', 'kourier'];
 
-/** How the objects name the programs, until somebody builds them. */
+/** References to programs in the objects, which the build tool `ko` would replace by images. */
 const NOT_BUILT = /ko:\/\/knative\.dev\/[a-z-]+\/cmd\/([a-z]+)/g;
 const ENVOY = /docker\.io\/envoyproxy\/envoy:\S+/g;
 
-/** What an operator has to say, and what makes the tests short. */
+/** Settings that an operator must make, and short periods for the tests. */
 const SETTINGS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'config-network': { 'ingress-class': 'kourier.ingress.networking.knative.dev' },
-  // The images of the tests are on no registry that could be asked.
+  // The images of the tests are in no registry, so their tags cannot be resolved.
   'config-deployment': { 'registries-skipping-tag-resolving': 'oscar.test' },
-  // Nobody waits a minute to see that a service without calls has no pods.
+  // The defaults would make tests of scale-to-zero wait a minute.
   'config-autoscaler': { 'stable-window': '10s', 'scale-to-zero-grace-period': '10s' },
 };
 
-/** Nothing measures here what pods use. */
+/** There is no metrics server. */
 const LEFT_OUT = new Set(['HorizontalPodAutoscaler']);
 
 const READY = '180s';
 
-/** Knative Serving and Kourier, as their makers install them, from images that are made here. */
+/** Installs Knative Serving and Kourier from their official objects, with images that are built here. */
 export async function installKnative(cluster: Cluster): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-knative-'));
   try {
@@ -72,7 +72,10 @@ export async function installKnative(cluster: Cluster): Promise<void> {
   }
 }
 
-/** Only what a Knative Service is: nobody makes anything of it, and nobody looks at it but for its form. */
+/**
+ * Creates only the resource definition of Knative Services: no controller acts on them, and only the schema is
+ * validated.
+ */
 export async function installKnativeTypes(admin: Admin): Promise<void> {
   const { directory: kit } = await knativeKit();
   for (const object of objectsOf(kit)) {

@@ -15,7 +15,10 @@ interface AddOnDeps {
   readonly processes: Processes;
 }
 
-/** Names of services and pods, and `host.test`: a process beside the API server, behind the address that pods ask. */
+/**
+ * Runs CoreDNS as a process next to the API server, behind the DNS address of the pods. It resolves names of services
+ * and pods, and `host.test`.
+ */
 export async function startDns(place: AddOnDeps, coredns: string): Promise<void> {
   const { names, plane, processes } = place;
   await grantRules(plane, 'coredns', [
@@ -50,7 +53,7 @@ export async function startDns(place: AddOnDeps, coredns: string): Promise<void>
   processes.start('coredns', coredns, ['-conf', settings]);
 }
 
-/** `metrics.k8s.io`, which the API server passes on to a process beside it. */
+/** Runs metrics-server (`metrics.k8s.io`) as a process next to the API server, which forwards requests to it. */
 export async function startMetrics(place: AddOnDeps, metricsServer: string): Promise<void> {
   const { names, plane, processes } = place;
   await grantRules(plane, 'metrics-server', [
@@ -84,7 +87,7 @@ export async function startMetrics(place: AddOnDeps, metricsServer: string): Pro
     'tls-private-key-file': plane.certificates.path('metrics.key'),
     'kubelet-certificate-authority': plane.certificates.path('ca.crt'),
     'kubelet-preferred-address-types': 'InternalIP',
-    // The shortest that it takes.
+    // The minimum that metrics-server accepts.
     'metric-resolution': '10s',
     'kubelet-request-timeout': '5s',
   };
@@ -108,7 +111,7 @@ interface NodeService {
   readonly protocols: readonly string[];
 }
 
-/** A service whose one endpoint is a process on the node, not a pod. */
+/** Creates a Service whose only endpoint is a process on the node, not a pod. */
 async function createNodeService(
   { names, plane: { admin } }: AddOnDeps,
   { name, address, port, target, protocols }: NodeService,

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 
 const ROOT = '/sys/fs/cgroup';
 
-/** Made by us, because the kubelet wants that it exists: in every hierarchy, where there are several. */
+/** Creates the root cgroup of the kubelet, which the kubelet requires to exist: in every hierarchy of cgroups v1. */
 export function createCgroups(name: string): void {
   for (const hierarchy of hierarchies()) {
     const directory = join(hierarchy, name);
     mkdirSync(directory, { recursive: true });
-    // Nothing may enter a set of no processors.
+    // No process can enter a cgroup whose cpuset is empty.
     for (const setting of ['cpuset.cpus', 'cpuset.mems']) {
       const [from, to] = [join(hierarchy, setting), join(directory, setting)];
       if (existsSync(from) && existsSync(to)) writeFileSync(to, readFileSync(from));
@@ -16,7 +16,7 @@ export function createCgroups(name: string): void {
   }
 }
 
-/** Once no process is in them any more. */
+/** Removes the cgroups. Throws while a process is in them. */
 export function removeCgroups(name: string): void {
   for (const hierarchy of hierarchies()) {
     const directory = join(hierarchy, name);
@@ -24,7 +24,7 @@ export function removeCgroups(name: string): void {
   }
 }
 
-/** Whether a process runs in one of them: by what /proc says of it. */
+/** Whether the content of `/proc/<pid>/cgroup` names one of these cgroups. */
 export function isInCgroups(membership: string, name: string): boolean {
   return membership.split('\n').some((line) => {
     const path = line.slice(line.indexOf(':', line.indexOf(':') + 1) + 1);
@@ -39,7 +39,7 @@ function removeFrom(directory: string): void {
   rmdirSync(directory);
 }
 
-/** Where both generations are in use, runc leaves something in the new one too. */
+/** Where v1 and v2 are both mounted, runc creates cgroups in v2 too. */
 function hierarchies(): string[] {
   if (existsSync(join(ROOT, 'cgroup.controllers'))) return [ROOT];
   return readdirSync(ROOT)

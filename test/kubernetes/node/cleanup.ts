@@ -5,19 +5,19 @@ import { isInCgroups, removeCgroups } from './cgroups.ts';
 import type { ClusterNames } from './names.ts';
 import { networkNamespacePath, removeNetwork } from './network.ts';
 
-/** What was killed is gone at once, unless the machine is very busy. */
+/** A killed process is gone at once, unless the machine is very busy. */
 const GONE_MS = 60_000;
 
-/** Everything of a cluster that is still on this machine. Nothing in it is worth to be asked. */
+/** Removes everything of a cluster from this machine: processes, network, cgroups and files. */
 export async function removeCluster(names: ClusterNames): Promise<void> {
   await killAll(() => [...findNetworkProcesses(names), ...findPodProcesses(names)]);
   await removeNetwork(names);
-  // They are left a moment after their last process.
+  // The kernel keeps a cgroup for a moment after its last process ended.
   await eventually(() => removeCgroups(names.name), GONE_MS, 20);
   await rm(names.directory, { recursive: true, force: true, maxRetries: 10 });
 }
 
-/** Until there are none: who is about to be killed may have just started another. */
+/** Repeats until no process is found: a process may have started another just before it was killed. */
 export async function killAll(find: () => readonly number[]): Promise<void> {
   await eventually(
     () => {
@@ -30,18 +30,18 @@ export async function killAll(find: () => readonly number[]): Promise<void> {
   );
 }
 
-/** Kubernetes itself, containerd, and what watches over each container. */
+/** Processes of Kubernetes, containerd and its shims. */
 export function findNetworkProcesses({ name }: ClusterNames): number[] {
   const wanted = inode(networkNamespacePath(name));
   return wanted === undefined ? [] : listProcesses().filter((pid) => inode(`/proc/${pid}/ns/net`) === wanted);
 }
 
-/** What runs in containers. */
+/** Processes in containers. */
 export function findPodProcesses({ name }: ClusterNames): number[] {
   return listProcesses().filter((pid) => isInCgroups(readOrEmpty(`/proc/${pid}/cgroup`), name));
 }
 
-/** Without those that are dead and that nobody has taken notice of. */
+/** Lists all processes except zombies. */
 function listProcesses(): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.map(Number).filter((pid) => {
@@ -54,7 +54,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It was quicker.
+    // The process has already ended.
   }
 }
 

@@ -5,13 +5,14 @@ import { removeCluster } from './cleanup.ts';
 import { clusterNames, LOCK_HELD_EXIT_CODE } from './names.ts';
 
 /**
- * Holds the number of a cluster while a test uses it, and cleans up behind the test, however that ended: its standard input
- * is the other end of a pipe. The lock goes with this process, and not before everything else has gone.
+ * Holds the lock on the number of a cluster while a test uses it, and removes the cluster when the test ends, even if
+ * the test process is killed: then its end of the pipe to our standard input closes. The lock ends with this process,
+ * after everything else is removed.
  */
 const names = clusterNames(Number(process.argv[2]));
 const lock = createServer();
 try {
-  // Not a file: a name that only exists while somebody listens.
+  // An abstract socket, not a file: the name exists only while this process listens.
   await once(lock.listen(`\0${names.name}`), 'listening');
 } catch (error) {
   if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;

@@ -5,15 +5,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type ClusterNames, clusterNames, LOCK_HELD_EXIT_CODE } from './names.ts';
 
-/** As many at once as a machine could bear. */
+/** The most clusters that a machine could run at the same time. */
 const MAX_CLUSTERS = 20;
 
-/** Somebody else's tests may use the number. */
+/** How long to wait while other tests use the number. */
 const PATIENCE_MS = 600_000;
 
 const CHILD = fileURLToPath(new URL('cluster-lock.child.ts', import.meta.url));
 
-/** The right to be the cluster of some number on this machine, with an empty directory for it. */
+/** Exclusive use of a cluster number on this machine, with an empty directory. */
 export class ClusterLock {
   readonly names: ClusterNames;
   readonly #child: ChildProcess;
@@ -25,7 +25,7 @@ export class ClusterLock {
     this.#ended = ended;
   }
 
-  /** Of this number, as soon as it is free; or of any that is. */
+  /** Waits for this number; without an argument, takes the first free one. */
   static async acquire(id?: number): Promise<ClusterLock> {
     const end = performance.now() + PATIENCE_MS;
     const wanted = id === undefined ? Array.from({ length: MAX_CLUSTERS }, (_, index) => index + 1) : [id];
@@ -35,13 +35,15 @@ export class ClusterLock {
         if (keeper) return keeper;
       }
       if (performance.now() > end)
-        throw new Error(`another test on this machine uses the cluster ${id ?? 'of any number'}`);
+        throw new Error(
+          `other tests on this machine use ${id === undefined ? 'all cluster numbers' : `cluster number ${id}`}`,
+        );
       await pause(500);
     }
   }
 
   static async #tryAcquire(names: ClusterNames): Promise<ClusterLock | undefined> {
-    // In a session of its own: what interrupts the tests must not end it first.
+    // In a separate session: a signal that interrupts the tests must not end this process before its cleanup.
     const child = spawn(process.execPath, [CHILD, String(names.id)], {
       stdio: ['pipe', 'pipe', 'inherit'],
       detached: true,
@@ -53,16 +55,15 @@ export class ClusterLock {
       for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref?: () => void }).unref?.();
       return new ClusterLock(names, child, ended);
     }
-    if (said !== LOCK_HELD_EXIT_CODE)
-      throw new Error(`what an earlier run has left of ${names.name} could not be removed`);
+    if (said !== LOCK_HELD_EXIT_CODE) throw new Error(`could not remove what an earlier run left of ${names.name}`);
     return undefined;
   }
 
-  /** Removes everything, whatever runs. */
+  /** Removes everything of the cluster, including running processes. */
   async release(): Promise<void> {
     this.#child.ref();
     this.#child.stdin?.end();
     const [code] = await this.#ended;
-    if (code !== 0) throw new Error(`not everything of ${this.names.name} could be removed`);
+    if (code !== 0) throw new Error(`could not remove everything of ${this.names.name}`);
   }
 }

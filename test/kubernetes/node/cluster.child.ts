@@ -1,7 +1,7 @@
 import { Cluster } from './cluster.ts';
 import { Pods } from './pods.ts';
 
-/** A test process that is going to be killed while a pod runs. */
+/** A test process that is killed while a pod runs. */
 const cluster = await Cluster.start({ id: Number(process.argv[2]) });
 const pods = await Pods.inNewNamespace(cluster.admin);
 await pods.create('runs', 'echo begun; sleep 1000');

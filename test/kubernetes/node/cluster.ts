@@ -16,19 +16,22 @@ import { nodeSite } from './site.ts';
 import { Witness } from './witness.ts';
 
 export interface ClusterOptions {
-  /** Its number on this machine, which says its address. Any that is free, unless given. */
+  /** The number of the cluster on this machine, which determines its address. Default: any free number. */
   readonly id?: number;
-  /** Names of services, and `host.test` for this machine. */
+  /** Starts CoreDNS, which resolves names of services, and `host.test` to this machine. */
   readonly dns?: boolean;
-  /** `metrics.k8s.io`, which has its first figures some time later. */
+  /** Starts metrics-server (`metrics.k8s.io`). Its first figures appear some seconds later. */
   readonly metrics?: boolean;
 }
 
-/** A whole Kubernetes with one node, in a network of its own. Several can run side by side and reach each other. */
+/**
+ * A complete Kubernetes cluster with one node, in its own network namespace. Several can run at the same time and reach
+ * each other.
+ */
 export class Cluster {
   readonly plane: ControlPlane;
   readonly nodeName: string;
-  /** Of the API server, the kubelet and the ports that services open on nodes. */
+  /** The address of the API server, the kubelet and node ports. */
   readonly nodeAddress: string;
   readonly #lock: ClusterLock;
   readonly #node: ClusterNode;
@@ -44,7 +47,7 @@ export class Cluster {
     this.#processes = processes;
   }
 
-  /** From nothing to a node that is ready and has the images of the tests. */
+  /** Starts all parts. The node is ready and has the images of the tests. */
   static async start({ id, dns = false, metrics = false }: ClusterOptions = {}): Promise<Cluster> {
     const tell = (line: string) => process.stderr.write(`${line}\n`);
     const { kube } = await programs(tell);
@@ -71,17 +74,20 @@ export class Cluster {
     return this.plane.admin;
   }
 
-  /** With the rights of the manager's service account. */
+  /** Writes a kubeconfig with the rights of the manager's service account. */
   managerKubeconfig(): Promise<string> {
     return this.plane.managerKubeconfig();
   }
 
-  /** Makes the images of an archive known to the node, as `docker save` and `docker load` have them. */
+  /** Imports the images of an archive in the format of `docker save` into the node. */
   async import(archive: string): Promise<void> {
     await this.#node.import(createReadStream(archive));
   }
 
-  /** A command that becomes the one after it, where names of services are known and their addresses lead somewhere. */
+  /**
+   * The prefix of a command that is to run in the cluster's network, where names of services resolve and their
+   * addresses are reachable.
+   */
   inside(): string[] {
     const { names } = this.#lock;
     const file = join(names.directory, 'resolv.conf');
@@ -96,14 +102,14 @@ export class Cluster {
     ];
   }
 
-  /** The kubelet, containerd and all pods at once, without a word. */
+  /** Kills the kubelet, containerd and all pods at once, without a shutdown. */
   async killNode(): Promise<void> {
     this.#witness = new Witness(this.admin);
     await this.#witness.start();
     await this.#node.kill();
   }
 
-  /** The same machine again, with its images and what its pods had written. */
+  /** Restarts the node with its images and with the files that its pods had written. */
   async startNode(): Promise<void> {
     await this.#node.startContainerd();
     await this.#node.startKubelet();
@@ -131,7 +137,7 @@ export class Cluster {
     } catch (error) {
       const logs = `${this.#processes.logs()}\n${this.#node.logs()}`;
       await Promise.all([this.#processes.stop(), this.#node.stop(), this.plane.stop({ keep: true })]);
-      throw new Error(`the cluster did not start; what its parts said:\n${logs}`, { cause: error });
+      throw new Error(`the cluster did not start; logs of its parts:\n${logs}`, { cause: error });
     }
   }
 

@@ -3,7 +3,9 @@ import { BUSYBOX } from '../../docker/busybox.ts';
 import { testImages } from '../../docker/programs.ts';
 import { PAUSE } from './settings.ts';
 
-/** What every node has: the images of the Docker tests, and what holds the namespaces of a pod while it lives. */
+/**
+ * The images that every node has: those of the Docker tests, and the pause image that holds the namespaces of a pod.
+ */
 export async function nodeImages(): Promise<Buffer> {
   const images = await testImages();
   const layers = images[BUSYBOX]?.layers ?? [];

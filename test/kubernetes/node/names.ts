@@ -1,22 +1,25 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** This machine, as pods see it. What they are to reach must listen here. */
+/** The address of this machine as seen from pods. Servers that pods must reach listen on it. */
 export const GATEWAY = '10.200.0.1';
 
-/** The bridge on which all clusters meet. It leads nowhere else. */
+/** The bridge that connects all clusters. It has no route to other networks. */
 export const BRIDGE = 'oscar-kube';
 
 export const POD_RANGE = '10.244.0.0/24';
 export const DNS_ADDRESS = '10.96.0.10';
 
-/** How a keeper ends whose number somebody else has. */
+/** The exit code of the lock process if another process holds the number. */
 export const LOCK_HELD_EXIT_CODE = 75;
 
-/** How everything on this machine is called that belongs to one cluster: what an earlier run left is found by it. */
+/**
+ * The names of everything on this machine that belongs to one cluster. A later run finds the remains of an earlier one
+ * by these names.
+ */
 export interface ClusterNames {
   readonly id: number;
-  /** Of the network namespace, the link to the bridge, the cgroup and the directory. */
+  /** The name of the network namespace, the link to the bridge, the cgroup and the directory. */
   readonly name: string;
   readonly directory: string;
   readonly address: string;

@@ -5,15 +5,15 @@ import { environment } from '../processes.ts';
 import { SERVICE_RANGE } from '../site.ts';
 import { BRIDGE, type ClusterNames, GATEWAY } from './names.ts';
 
-/** Somebody's last cluster may take the bridge away while ours is being tied to it. */
+/** Another test that stops the last cluster may remove the bridge while we attach to it. */
 const TRIES = 5;
 
-/** Not `ip netns exec`: that one mounts another /sys, in which there are no cgroups. */
+/** Not `ip netns exec`, which mounts another /sys that has no cgroups. */
 export const inNetwork = ({ name }: ClusterNames): string[] => ['nsenter', `--net=${networkNamespacePath(name)}`];
 
 /**
- * A network of its own, in which all clusters can have the same addresses for pods and services. There is no default
- * route: this machine and the other clusters can be reached, and nothing outside.
+ * Creates a network namespace, so that all clusters can use the same pod and service addresses. It has no default
+ * route: it reaches this machine and other clusters, and nothing outside.
  */
 export async function createNetwork(names: ClusterNames): Promise<void> {
   const { name, address, id } = names;
@@ -21,7 +21,8 @@ export async function createNetwork(names: ClusterNames): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await createBridge();
-      // Always the same hardware address: neighbours would use the one of an earlier run for some seconds.
+      // The hardware address is always the same: otherwise neighbours would use the cached one of an earlier run for
+      // some seconds.
       const hardware = `02:00:0a:c8:00:${(10 + id).toString(16).padStart(2, '0')}`;
       await ip(`link add ${name} type veth peer name eth0 address ${hardware} netns ${name}`);
       await ip(`link set ${name} master ${BRIDGE} up`);
@@ -34,7 +35,8 @@ export async function createNetwork(names: ClusterNames): Promise<void> {
   await ip(`-n ${name} addr add ${address}/24 dev eth0`);
   await ip(`-n ${name} link set lo up`);
   await ip(`-n ${name} link set eth0 up`);
-  // Without any route they would be refused before kube-proxy's rules see them. This one is never taken.
+  // Without a route the kernel rejects packets to services before kube-proxy's rules apply. The route itself is never
+  // used.
   await ip(`-n ${name} route add ${SERVICE_RANGE} via ${GATEWAY}`);
   const [enter = '', ...rest] = inNetwork(names);
   const settings =
@@ -55,7 +57,7 @@ export function networkNamespacePath(name: string): string {
 
 async function createBridge(): Promise<void> {
   if (existsSync(`/sys/class/net/${BRIDGE}`)) return;
-  // Who makes it at the same time makes the same.
+  // Another process may create the same bridge at the same time.
   await ip(`link add ${BRIDGE} type bridge`).catch(() => {});
   await ip(`addr replace ${GATEWAY}/24 dev ${BRIDGE}`);
   await ip(`link set ${BRIDGE} up`);

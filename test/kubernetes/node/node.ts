@@ -16,12 +16,12 @@ import type { ClusterNames } from './names.ts';
 import { inNetwork } from './network.ts';
 import { containerdSettings, KERNEL_SETTINGS, kubeletSettings, podNetwork, proxySettings } from './settings.ts';
 
-/** A start takes 1 to 2 s; this is for a machine that builds something at the same time. */
+/** A start takes 1 to 2 s. The limit allows for a machine that compiles at the same time. */
 const READY_MS = 120_000;
 
 /**
- * Mounts of a node's own. What it writes to the places that all nodes use goes to our directory, its mounts end with it,
- * and it finds the settings of the machine as it wants them without having set them.
+ * Runs the node in its own mount namespace: what it writes to the system directories goes to its own directory, its
+ * mounts end with it, and the kernel settings look as the kubelet requires, without being changed.
  */
 const IN_OWN_MOUNTS = `
 set -e
@@ -35,7 +35,7 @@ shift
 exec "$@"
 `;
 
-/** containerd, the kubelet and kube-proxy: a machine that runs pods, in the network of its control plane. */
+/** A node that runs pods, in the network of its control plane: containerd, the kubelet and kube-proxy. */
 export class ClusterNode {
   readonly #names: ClusterNames;
   readonly #plane: ControlPlane;
@@ -52,7 +52,7 @@ export class ClusterNode {
     this.#processes = new Processes(names.directory, inNetwork(names));
   }
 
-  /** Once, before it starts. */
+  /** Writes all configuration. Called once, before the first start. */
   async prepare(): Promise<void> {
     const { directory, node, address, name } = this.#names;
     createCgroups(name);
@@ -60,7 +60,7 @@ export class ClusterNode {
     this.#write('containerd.toml', containerdSettings(this.#names, this.#plugins));
     this.#write('cni/10-pods.conflist', JSON.stringify(podNetwork));
     this.#write('kubelet.json', JSON.stringify(kubeletSettings(this.#names)));
-    // Names outside the cluster are nobody's business.
+    // Names outside the cluster do not resolve.
     this.#write('resolv.conf', 'nameserver 127.0.0.1\n');
     const kubeconfig = await this.#plane.clientKubeconfig('kube-proxy');
     this.#write('kube-proxy.json', JSON.stringify(proxySettings(this.#names, kubeconfig)));
@@ -69,10 +69,10 @@ export class ClusterNode {
     for (const place of ['lib', 'log']) mkdirSync(join(directory, place), { recursive: true });
   }
 
-  /** Only containerd: enough for images. */
+  /** Starts containerd, which is enough to import images. */
   async startContainerd(): Promise<void> {
     const { directory } = this.#names;
-    // What a machine forgets when it restarts: it had given these addresses to pods that are no more.
+    // A restart of a real machine loses the address leases of its pods; remove them here too.
     rmSync(join(directory, 'lib/cni'), { recursive: true, force: true });
     const own = ['--mount', 'sh', '-c', IN_OWN_MOUNTS, 'sh', directory];
     const command = ['containerd', '--config', join(directory, 'containerd.toml')];
@@ -82,7 +82,7 @@ export class ClusterNode {
     });
   }
 
-  /** Until it is ready for pods. */
+  /** Starts the kubelet and kube-proxy, and waits until the node is ready. */
   async startKubelet(): Promise<void> {
     const { directory, address, node } = this.#names;
     const kubelet = this.#startPart('kubelet', {
@@ -96,30 +96,30 @@ export class ClusterNode {
     await this.#until([kubelet, proxy], async () => {
       const { status } = (await this.#plane.admin.do('GET', `/api/v1/nodes/${node}`)) as { status: NodeStatus };
       const ready = status.conditions?.find(({ type }) => type === 'Ready');
-      // After a kill, what it said before it is still there for a while.
+      // After a kill, the API still shows the old condition for a while.
       const isNews = Date.parse(ready?.lastHeartbeatTime ?? '') >= since - 1_000;
       if (ready?.status !== 'True' || !isNews) throw new Error(`the node is not ready: ${ready?.message}`);
     });
   }
 
-  /** As when its power is cut: nothing of it is asked, everything it runs is gone. */
+  /** Kills all processes and pods at once, like a power failure. */
   async kill(): Promise<void> {
     const isShim = (pid: number) => /^[^\0]*containerd-shim/.test(readCommandLine(pid));
     await this.#processes.killAll();
     await killAll(() => [...findNetworkProcesses(this.#names).filter(isShim), ...findPodProcesses(this.#names)]);
-    // A kubelet that finds groups of containers that are no more asks for each of them, seconds long.
+    // A restarted kubelet spends seconds on each cgroup of a container that no longer exists, so remove them.
     await eventually(() => removeCgroups(this.#names.name), READY_MS, 20);
     createCgroups(this.#names.name);
   }
 
-  /** Makes images known under the names that the archive gives them. */
+  /** Imports images under the names that the archive gives them. */
   async import(archive: Readable): Promise<void> {
     const [command, args, options] = this.#inside('ctr', '--namespace', 'k8s.io', 'images', 'import', '-');
     const child = spawn(command, args, { ...options, stdio: ['pipe', 'ignore', 'pipe'] });
     const ended = once(child, 'exit');
     const [said] = await Promise.all([text(child.stderr), pipeline(archive, child.stdin).catch(() => {})]);
     const [code] = await ended;
-    if (code !== 0) throw new Error(`images could not be imported: ${said}`);
+    if (code !== 0) throw new Error(`could not import images: ${said}`);
   }
 
   logs(): string {

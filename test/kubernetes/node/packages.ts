@@ -6,7 +6,7 @@ import { environment } from '../processes.ts';
 
 const run = promisify(execFile);
 
-/** Debian's packages, by a program in each that nodes need. */
+/** Debian packages, by a program of each that nodes need. */
 const PACKAGES: Readonly<Record<string, string>> = {
   containerd: 'containerd',
   ctr: 'containerd',
@@ -22,11 +22,11 @@ const PLUGINS = 'containernetworking-plugins';
 const PLUGIN_DIRECTORIES = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni'];
 
 export interface NodePackages {
-  /** Where the programs are that give pods their network. */
+  /** The directory of the CNI plugins. */
   readonly plugins: string;
 }
 
-/** What a node is made of besides Kubernetes, installed if it is missing. */
+/** Installs the system packages that a node needs, unless they are present. */
 export async function nodePackages(tell: (line: string) => void = () => {}): Promise<NodePackages> {
   if (process.getuid?.() !== 0)
     throw new Error('the Kubernetes tests with pods start a node of their own, which needs root');
@@ -54,7 +54,7 @@ async function install(packages: readonly string[], tell: (line: string) => void
 }
 
 const hint = (packages: readonly string[]) =>
-  `the Kubernetes tests with pods need these Debian packages, or the same from elsewhere: ${packages.join(', ')}`;
+  `the Kubernetes tests with pods need these Debian packages, or the same programs from another source: ${packages.join(', ')}`;
 
 async function missingPackages(): Promise<string[]> {
   const missing = findPluginDirectory() === undefined ? [PLUGINS] : [];

@@ -3,7 +3,7 @@ import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../../docker/busybox.ts';
 import type { Admin } from '../admin.ts';
 
-/** A pod takes about 2 s to start and to be seen to have ended; this is for a machine that is busy. */
+/** A pod needs about 2 s to start and to be reported as ended. The limit allows for a busy machine. */
 const PATIENCE_MS = 90_000;
 
 export interface PodStatus {
@@ -27,7 +27,7 @@ interface Ended {
   readonly finishedAt: string;
 }
 
-/** A namespace of a test, and the pods it makes there. */
+/** A test's own namespace, and its pods. */
 export class Pods {
   readonly namespace: string;
   readonly #admin: Admin;
@@ -40,12 +40,12 @@ export class Pods {
   static async inNewNamespace(admin: Admin): Promise<Pods> {
     const namespace = `test-${randomUUID().slice(0, 8)}`;
     await admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
-    // Without its account a namespace takes no pods.
+    // The API server rejects pods until the namespace has its default service account.
     await eventually(() => admin.do('GET', `/api/v1/namespaces/${namespace}/serviceaccounts/default`), PATIENCE_MS);
     return new Pods(admin, namespace);
   }
 
-  /** One container of busybox that runs this, unless more is said. */
+  /** Creates a pod with one busybox container that runs the script; `more` overrides fields of the spec. */
   async create(name: string, script: string, more: Readonly<Record<string, unknown>> = {}): Promise<void> {
     await this.#admin.do('POST', this.path(), { metadata: { name }, spec: podSpec(script, more) });
   }
@@ -54,7 +54,7 @@ export class Pods {
     return (await this.#admin.do('GET', this.path(name)))['status'] as PodStatus;
   }
 
-  /** What it is when this is true of it. */
+  /** Waits until the condition is true of the pod's status, and returns the status. */
   async waitFor(name: string, isSo: (status: PodStatus) => boolean): Promise<PodStatus> {
     return await eventually(
       async () => {
@@ -71,7 +71,7 @@ export class Pods {
     return await this.waitFor(name, ({ phase }) => phase === 'Succeeded' || phase === 'Failed');
   }
 
-  /** Until its script has printed this. */
+  /** Waits until the log contains the text, and returns the log. */
   async waitForOutput(name: string, words: string): Promise<string> {
     return await eventually(
       async () => {

@@ -3,7 +3,7 @@ import { type ClusterNames, DNS_ADDRESS, POD_RANGE } from './names.ts';
 
 export const PAUSE = 'oscar.test/pause:1';
 
-/** What the kubelet would set for the whole machine if it did not find it so. */
+/** Kernel settings that the kubelet would write for the whole machine if it found other values. */
 export const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
   'vm/overcommit_memory': '1',
   'vm/panic_on_oom': '0',
@@ -13,7 +13,7 @@ export const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
   'kernel/keys/root_maxbytes': '25000000',
 };
 
-/** containerd's, which is TOML and thereby wants to be written out. */
+/** The configuration of containerd, in TOML. */
 export function containerdSettings({ directory }: ClusterNames, plugins: string): string {
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   const unused = ['internal.v1.opt', ...['btrfs', 'zfs', 'devmapper', 'aufs'].map((name) => `snapshotter.v1.${name}`)];
@@ -81,10 +81,10 @@ export function kubeletSettings({ directory, address, name }: ClusterNames): unk
     clusterDomain: 'cluster.local',
     resolvConf: join(directory, 'resolv.conf'),
     maxPods: 110,
-    // Images are nowhere to be had again.
+    // Deleted images could not be pulled again: there is no registry.
     imageGCHighThresholdPercent: 100,
     evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '1%', 'imagefs.available': '1%' },
-    // What a machine would do once in a minute or once in ten seconds, tests wait for.
+    // Tests wait for these periods; the defaults are ten seconds to one minute.
     syncFrequency: '1s',
     nodeStatusUpdateFrequency: '2s',
     nodeLeaseDurationSeconds: 8,
@@ -108,7 +108,7 @@ export function proxySettings({ address, node }: ClusterNames, kubeconfig: strin
     mode: 'iptables',
     hostnameOverride: node,
     iptables: { minSyncPeriod: '100ms' },
-    // Of the whole machine: not ours to set.
+    // These settings apply to the whole machine, so kube-proxy must not change them.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   };
 }

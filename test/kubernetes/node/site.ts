@@ -4,15 +4,17 @@ import type { ClusterNames } from './names.ts';
 import { inNetwork } from './network.ts';
 
 /**
- * How long a node may be silent before it counts as lost. Longer: tests of lost nodes take longer. Shorter: on a machine
- * that is busy with something else, nodes are lost that are there.
+ * How long a node may be silent before it counts as lost. A larger value makes tests of lost nodes slower; with a
+ * smaller one, healthy nodes count as lost on a busy machine.
  */
 const NODE_GRACE_SECONDS = 15;
 
-/** How long pods stay on a node that is lost: by default five minutes. */
+/** How long pods stay on a lost node. The default of Kubernetes is five minutes. */
 const TOLERATION_SECONDS = 3;
 
-/** A control plane that has a node: in a network of its own, knowing kubelets and servers of further APIs. */
+/**
+ * The site of a control plane with a node: its own network, and certificates for kubelets and aggregated API servers.
+ */
 export function nodeSite(names: ClusterNames): Site {
   const { directory, address, node } = names;
   const pki = (file: string) => join(directory, 'pki', file);
@@ -41,7 +43,7 @@ export function nodeSite(names: ClusterNames): Site {
         'kubelet-preferred-address-types': 'InternalIP',
         'default-not-ready-toleration-seconds': TOLERATION_SECONDS,
         'default-unreachable-toleration-seconds': TOLERATION_SECONDS,
-        // Whom it asks on behalf of somebody (the metrics) knows it by this certificate.
+        // Aggregated API servers (metrics-server) authenticate the API server by this certificate.
         'requestheader-client-ca-file': pki('ca.crt'),
         'requestheader-allowed-names': 'front-proxy',
         'requestheader-username-headers': 'X-Remote-User',

@@ -4,8 +4,8 @@ import type { Admin } from '../admin.ts';
 const HEARTBEAT_MS = 2_000;
 
 /**
- * A node that exists only in the API, is well, and takes no pods. Where every node of a cluster is lost, Kubernetes takes
- * that for a fault of its own and gives up none of their pods: somebody must be left to see that one is gone.
+ * A healthy node that exists only in the API and accepts no pods. If all nodes of a cluster are lost, Kubernetes
+ * assumes a fault of its own and evicts no pods; with this node, one healthy node remains.
  */
 export class Witness {
   readonly #admin: Admin;
@@ -34,7 +34,7 @@ export class Witness {
     this.#ended.abort();
     await this.#heartbeats;
     await this.#admin.do('DELETE', `${this.#nodes}/witness`);
-    // Its owner is not known to it, so it does not go with it.
+    // The Lease has no owner reference, so it is not garbage-collected with the node.
     await this.#admin.do('DELETE', `${this.#lease}/witness`);
   }
 
@@ -42,7 +42,7 @@ export class Witness {
     const { signal } = this.#ended;
     while (!signal.aborted) {
       await pause(HEARTBEAT_MS, undefined, { signal, ref: false }).catch(() => {});
-      // An API server that a test has stopped is asked again.
+      // A test may have stopped the API server: ignore the error and retry at the next heartbeat.
       await this.#admin
         .do('PATCH', `${this.#lease}/witness`, { spec: this.#spec() }, 'application/merge-patch+json')
         .catch(() => {});
