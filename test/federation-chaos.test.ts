@@ -232,7 +232,7 @@ async function checkMembers(
   for (const { cluster_id, service_name, state, reason = '' } of members ?? []) {
     const index = IDS.findIndex((id) => id === cluster_id);
     // Who was away when it was added waits for its owner, whose credentials nobody keeps.
-    if (state === 'pending' && /PUT the service once/.test(reason)) continue;
+    if (state === 'pending' && /update the service once with PUT/.test(reason)) continue;
     assert.equal(state, 'ready', `${name}: ${text}`);
     const worker = JSON.parse(now[index]?.services[service_name] ?? '{}') as SeenService;
     explained[index]?.add(service_name);

@@ -115,7 +115,7 @@ describe('named provider', () => {
     const body = writing('his');
     const { status, text } = await origin.call('POST', '/system/services', { as: people.bob, body });
     assert.equal(status, 409);
-    assert.equal(text, 'the bucket "alices-own" of minio.shared belongs to somebody else: choose another path');
+    assert.equal(text, 'the bucket "alices-own" of minio.shared belongs to another user: choose another path');
     await expectNothing('his');
     assert.deepEqual(shared.store.describeBucket('alices-own'), theirs);
   });

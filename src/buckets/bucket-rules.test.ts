@@ -35,7 +35,7 @@ for (const line of lines) {
     continue;
   }
   const bucket = { owner: 'alice', visibility, allowedUsers: ['bob'] };
-  test(`${first} a ${visibility} bucket: who may`, () => {
+  test(`bucket access: ${first} a ${visibility} bucket`, () => {
     const decided = names.map((name) => mayBucket(people[name] ?? user(''), first as BucketAction, bucket));
     assert.deepEqual(
       decided,

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bucketView, goTime } from './bucket-view.ts';
 
-test('times are printed as Go prints them', () => {
+test('bucket view: times have the format of the Go manager', () => {
   assert.equal(goTime(Date.UTC(2026, 10, 15, 20, 13, 16, 730)), '2026-11-15 20:13:16.73 +0000 UTC');
   assert.equal(goTime(Date.UTC(2026, 10, 15, 20, 13, 16, 7)), '2026-11-15 20:13:16.007 +0000 UTC');
   assert.equal(goTime(Date.UTC(2026, 10, 15, 20, 0, 0, 0)), '2026-11-15 20:00:00 +0000 UTC');
   assert.equal(goTime(Date.UTC(2026, 10, 15, 20, 10, 10, 500)), '2026-11-15 20:10:10.5 +0000 UTC');
 });
 
-test('a bucket has its keys in the order of the Go manager', () => {
+test('bucket view: keys have the order of the Go manager', () => {
   const shown = bucketView(
     {
       name: 'demo',

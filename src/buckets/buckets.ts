@@ -28,7 +28,7 @@ export async function createBucket(
     allowedUsers,
   });
   if (outcome !== 'created') {
-    throw new StorageError('bucket-exists', `there is a bucket "${name}" already: choose another name`);
+    throw new StorageError('bucket-exists', `bucket "${name}" already exists: choose another name`);
   }
   if (folder !== '') await store.ensureFolder(name, folder);
 }
@@ -69,7 +69,9 @@ export async function listObjects(
     return await store.objects(bucket.name, { limit, ...(page && { cursor: page as Cursor }) });
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'expired')) throw error;
-    throw new StorageError('invalid-bucket', 'page: is not one that was given out: begin without it', { cause: error });
+    throw new StorageError('invalid-bucket', 'page: is not a page token of this manager: start without it', {
+      cause: error,
+    });
   }
 }
 
@@ -80,7 +82,7 @@ export async function changeBucket(principal: Admin | User, body: unknown, store
   if (madeFor) {
     throw new StorageError(
       'bucket-refused',
-      `the bucket "${name}" goes with the service "${madeFor.service}": change the visibility of the service`,
+      `the bucket "${name}" belongs to the service "${madeFor.service}": change the visibility of the service`,
     );
   }
   await store.changeBucket(name, { visibility, allowedUsers });

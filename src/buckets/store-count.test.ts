@@ -32,7 +32,7 @@ function scene() {
   return { our, count: new StoreCount(store, { goodMs: 60_000, elapsed: () => our.now }) };
 }
 
-test('those who ask all the time have the store counted once in a while', async () => {
+test('count: frequent requests share one count of the store per interval', async () => {
   const { our, count } = scene();
   for (our.now = 0; our.now < 60_000; our.now += 1_000) {
     assert.deepEqual(pick(await count.read()), { buckets: 2, objects: 5 });
@@ -40,7 +40,7 @@ test('those who ask all the time have the store counted once in a while', async 
   assert.equal(our.asked, 1);
 });
 
-test('when a count is due, who asks gets the last one, and the next is made beside', async () => {
+test('count: a request gets the last result at once while a count that is due runs in the background', async () => {
   const { our, count } = scene();
   await count.read();
   our.now = 60_000;
@@ -54,7 +54,7 @@ test('when a count is due, who asks gets the last one, and the next is made besi
   assert.equal(our.asked, 2, 'one count at a time');
 });
 
-test('who asks after a long pause waits for a count', async () => {
+test('count: the first request after a long pause waits for a new count', async () => {
   const { our, count } = scene();
   await count.read();
   our.now = 120_000;
@@ -62,7 +62,7 @@ test('who asks after a long pause waits for a count', async () => {
   assert.deepEqual(pick(await count.read()), { buckets: 0, objects: 0 });
 });
 
-test('what was changed here is in what is told next, also when a count was under way', async () => {
+test('count: the next result includes a change of this manager, even one made during a count', async () => {
   const { our, count } = scene();
   const early = count.read();
   our.buckets = [bucketOf('new', 1)];
@@ -72,7 +72,7 @@ test('what was changed here is in what is told next, also when a count was under
   assert.deepEqual(pick(await count.read()), { buckets: 1, objects: 1 });
 });
 
-test('a store that does not answer is no reason to say less than is known, until that is too old', async () => {
+test('count: if the store does not answer, the last result is used until it is too old', async () => {
   const { our, count } = scene();
   await count.read();
   our.now = 90_000;
@@ -82,7 +82,7 @@ test('a store that does not answer is no reason to say less than is known, until
   await assert.rejects(count.read(), /away/);
 });
 
-test('where counting is cheap it is done each time', async () => {
+test('count: a store that is cheap to count is counted for each request', async () => {
   const { our } = scene();
   const store = { buckets: async () => ({ items: our.buckets }) } as unknown as ObjectStore;
   const count = new StoreCount(store, { goodMs: 0 });

@@ -39,7 +39,7 @@ class Elsewhere {
   }
 }
 
-test('the keys of a user are made once, and the store is told each time', async () => {
+test('user keys: the keys are created once and sent to the store each time', async () => {
   const elsewhere = new Elsewhere(async (act) => act());
   const first = await ensureUserKeys('alice', elsewhere.deps);
   elsewhere.told = undefined;
@@ -48,7 +48,7 @@ test('the keys of a user are made once, and the store is told each time', async 
   assert.ok(elsewhere.isAgreed());
 });
 
-test('new keys are other keys, and the store is told of them', async () => {
+test('user keys: rotated keys differ from the old ones and are sent to the store', async () => {
   const elsewhere = new Elsewhere(async (act) => act());
   const first = await ensureUserKeys('alice', elsewhere.deps);
   const next = await rotateUserKeys('alice', elsewhere.deps);
@@ -56,7 +56,7 @@ test('new keys are other keys, and the store is told of them', async () => {
   assert.ok(elsewhere.isAgreed());
 });
 
-test('whoever reads and rotates keys at once, in the end the store has those that are kept', async () => {
+test('user keys: after concurrent reads and rotations, the store has the stored keys', async () => {
   const act = fc.constantFrom<(uid: string, deps: UserKeysDeps) => Promise<StoreKeys>>(ensureUserKeys, rotateUserKeys);
   const acts = fc.array(act, { minLength: 2, maxLength: 4 });
   await fc.assert(

@@ -77,7 +77,7 @@ export async function findClaimedWorker(
   const worker = await services.get(service);
   const role = worker?.service.federation;
   if (worker && role?.role === 'worker' && role.uid === uid) return { uid, member, worker };
-  throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
+  throw new ServicesError('not-found', `this federation has no worker "${service}"`);
 }
 
 /**

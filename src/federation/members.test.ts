@@ -166,13 +166,13 @@ const forms: Form[] = [
   },
 ];
 
-describe('every body that clients send', () => {
+describe('members: every body that clients send', () => {
   for (const { name, method, body, before, after } of forms) {
     test(name, () => assert.deepEqual(applyMembersChange(parseMembersChange(method, body), before), after));
   }
 });
 
-test('a member that is removed is ended there, unless the body says otherwise', () => {
+test('members: a removed member is deleted on its cluster, unless the body says otherwise', () => {
   const endOf = (body: unknown) => {
     const intention = parseMembersChange('DELETE', body);
     return intention.verb === 'remove' && intention.end;
@@ -183,7 +183,7 @@ test('a member that is removed is ended there, unless the body says otherwise', 
   assert.equal(endOf({ members: [sent(b)], delete: false }), 'detach');
 });
 
-test('clusters and storage providers come along', () => {
+test('members: a change may add clusters and storage providers', () => {
   const { clusters, storageProviders } = parseMembersChange('POST', {
     members: [],
     clusters: { b: { endpoint: 'https://b.example' } },
@@ -196,7 +196,7 @@ test('clusters and storage providers come along', () => {
 });
 
 const refused: { name: string; method: 'POST' | 'PUT' | 'DELETE'; body: unknown; says: RegExp }[] = [
-  { name: 'the same member twice', method: 'POST', body: [sent(b), sent(b)], says: /^members\[1\]: is there twice$/ },
+  { name: 'the same member twice', method: 'POST', body: [sent(b), sent(b)], says: /^members\[1\]: is listed twice$/ },
   {
     name: 'the same member twice in another spelling',
     method: 'POST',
@@ -207,13 +207,13 @@ const refused: { name: string; method: 'POST' | 'PUT' | 'DELETE'; body: unknown;
     name: 'an update that is for no member',
     method: 'PUT',
     body: { members: [sent(b), sent(c)], update: [sent(d)] },
-    says: /^update\[0\]: is for none/,
+    says: /^update\[0\]: names none of the listed members/,
   },
   { name: 'no object at all', method: 'POST', body: 7, says: /must be an object/ },
   { name: 'members that are no list', method: 'POST', body: { members: 'b' }, says: /^members: must be a list/ },
 ];
 for (const { name, method, body, says } of refused) {
-  test(`${name} is refused`, () => {
+  test(`members: ${name} is rejected`, () => {
     assert.throws(
       () => parseMembersChange(method, body),
       (error) => error instanceof FederationError && error.code === 'invalid-federation' && says.test(error.message),
@@ -221,7 +221,7 @@ for (const { name, method, body, says } of refused) {
   });
 }
 
-describe('the view', () => {
+describe('members: the view', () => {
   const entry = (clusterId: string, more: Partial<LedgerMember>): LedgerMember => ({
     clusterId,
     service: 'demo',
@@ -237,12 +237,12 @@ describe('the view', () => {
   });
   const federation = (...members: Replica[]) => ({ group_id: 'demo', topology: 'STAR', members });
 
-  test('says null when there are no members, and none when there is no federation', () => {
+  test('members is null if there are none, and topology is none without a federation', () => {
     assert.deepEqual(membersView({}), { topology: 'none', members: null });
     assert.deepEqual(membersView({ federation: federation() }), { topology: 'STAR', members: null });
   });
 
-  test('shows members as the definition has them', () => {
+  test('members are shown as in the definition', () => {
     assert.deepEqual(membersView({ federation: federation(b, c) }), { topology: 'STAR', members: [b, c] });
   });
 
@@ -261,7 +261,7 @@ describe('the view', () => {
     });
   }
 
-  test('a member that leaves is shown with its status alone, and so is one that is made anew meanwhile', () => {
+  test('a leaving member is shown with its status only, also one that is being created anew', () => {
     const going = entry('c', { state: 'undoing', reason: 'no answer', lastSeen: 0 });
     const ledger = ledgerOf(entry('b', {}), going);
     assert.deepEqual(membersView({ federation: federation(b) }).members, [b]);
@@ -275,7 +275,7 @@ describe('the view', () => {
     });
   });
 
-  test('a member that the ledger does not know yet is pending, and a URL is always ready', () => {
+  test('a member that is not in the ledger yet is pending, and a URL is always ready', () => {
     const endpoint = full('', '', { type: 'endpoint', url });
     const shown = membersView({ federation: federation(b, endpoint) }, ledgerOf()).members;
     assert.deepEqual(
@@ -288,7 +288,7 @@ describe('the view', () => {
 describe('members: a body of many entries', () => {
   const many = (length: number) => Array.from({ length }, (_, index) => full(`c${index}`, 'demo'));
 
-  test('is refused by its length, before the entries are read', () => {
+  test('it is rejected by its length, before the entries are read', () => {
     const reads = [20_000, 40_000].map((length) => {
       const counted = countReads(many(length));
       assert.throws(
@@ -300,7 +300,7 @@ describe('members: a body of many entries', () => {
     assert.equal(reads[0], reads[1]);
   });
 
-  test('is not compared each with each', () => {
+  test('its entries are not compared pairwise', () => {
     const cost = (length: number) => {
       const [given, current] = [countReads(many(length)), countReads(many(length))];
       applyMembersChange({ verb: 'add', members: given.list }, current.list);

@@ -63,7 +63,7 @@ export function parseMembersChange(method: 'POST' | 'PUT' | 'DELETE', body: unkn
   const read = readBody(method, body, problems);
   const named = read.members ?? read.replicas;
   for (const [key, list] of Object.entries({ members: named ?? [], update: read.update ?? [] })) {
-    for (const index of repeatedMembers(list)) problems.push({ path: `${key}[${index}]`, message: 'is there twice' });
+    for (const index of repeatedMembers(list)) problems.push({ path: `${key}[${index}]`, message: 'is listed twice' });
   }
   const intention = toMembersVerb(method, read, named, problems);
   if (problems.length > 0) {
@@ -119,7 +119,7 @@ function pairChanges(
     if (!known.has(memberKey(to))) {
       problems.push({
         path: `update[${index}]`,
-        message: 'is for none of the members: give as many as there are members',
+        message: 'names none of the listed members: give one update for each member, in the same order',
       });
     }
   }

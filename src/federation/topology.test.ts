@@ -74,7 +74,7 @@ const anything = fc.record({
   body: serviceBodies,
 });
 
-test('there is one worker for each member, with its name and its cluster, and none without members', () => {
+test('topology: each member gets one worker with its name and cluster; without members there is none', () => {
   fc.assert(
     fc.property(anything, (given) => {
       const workers = expandToWorkers(federated(given));
@@ -86,7 +86,7 @@ test('there is one worker for each member, with its name and its cluster, and no
   );
 });
 
-test('in a mesh every service lists exactly the others, the coordinator first with priority 0; in a star none', () => {
+test('topology: in a mesh every service lists exactly the others, the coordinator first with priority 0; in a star none', () => {
   fc.assert(
     fc.property(anything, (given) => {
       const mesh = given.topology.toLowerCase() === 'mesh';
@@ -107,7 +107,7 @@ test('in a mesh every service lists exactly the others, the coordinator first wi
   );
 });
 
-test('no worker is sent who owns it, a token, or a key of anybody; the values of ordinary secrets are (F20, F33, F36, F47)', () => {
+test('topology: no worker is sent its owner, a token or a key; it is sent the values of ordinary secrets (F20, F33, F36, F47)', () => {
   fc.assert(
     fc.property(anything, (given) => {
       for (const worker of expandToWorkers(federated(given))) {
@@ -135,7 +135,7 @@ test('no worker is sent who owns it, a token, or a key of anybody; the values of
   );
 });
 
-test('no two definitions share an object, nor one with the coordinator (F19)', () => {
+test('topology: no two definitions share an object, and none shares one with the coordinator (F19)', () => {
   const origin = federated({ members: [oscar('a', 'one'), oscar('b', 'two')], topology: 'mesh' });
   const before = JSON.stringify(origin.definition);
   const [one, two] = expandToWorkers(origin);
@@ -146,7 +146,7 @@ test('no two definitions share an object, nor one with the coordinator (F19)', (
   assert.deepEqual(two, expandToWorkers(origin)[1]);
 });
 
-test('expanding twice gives the same bytes, and a member that left and came back the same graph', () => {
+test('topology: expanding twice gives the same bytes, and a member that left and came back gives the same graph', () => {
   fc.assert(
     fc.property(anything, (given) => {
       const [once, again] = [expandToWorkers(federated(given)), expandToWorkers(federated(given))];
@@ -162,7 +162,7 @@ test('expanding twice gives the same bytes, and a member that left and came back
   );
 });
 
-test('the digest tells every difference but that of the revision', () => {
+test('topology: the digest changes with everything except the revision', () => {
   const given = { members: [oscar('a', 'one')] };
   const [worker] = expandToWorkers(federated(given));
   const [later] = expandToWorkers({ ...federated(given), revision: 9 });
@@ -175,7 +175,7 @@ test('the digest tells every difference but that of the revision', () => {
   assert.notEqual(definitionDigest(worker), definitionDigest(script));
 });
 
-test('what the user wrote stays: group, topology, policy, and buckets of the origin', () => {
+test('topology: group, topology, policy and buckets of the origin stay as the user wrote them', () => {
   const output = [{ storage_provider: 'minio.default', path: 'results' }];
   const [worker] = expandToWorkers(federated({ members: [oscar('a', 'one')], topology: 'Tree', body: { output } }));
   assert.equal(worker?.document.federation?.group_id, 'origin');
@@ -184,7 +184,7 @@ test('what the user wrote stays: group, topology, policy, and buckets of the ori
   assert.equal(worker?.document.annotations['oscar.grycap/origin-service'], 'origin');
 });
 
-test('an endpoint is a member and nothing is deployed there (F18)', () => {
+test('topology: an endpoint is a member, and nothing is deployed there (F18)', () => {
   const endpoint = { type: 'endpoint', url: 'https://any.example/hook' };
   const workers = expandToWorkers(federated({ members: [oscar('a', 'one'), endpoint], topology: 'mesh' }));
   assert.equal(workers.length, 1);
@@ -194,15 +194,15 @@ test('an endpoint is a member and nothing is deployed there (F18)', () => {
   );
 });
 
-test('a service is not its own member, nobody is one twice, and there are not too many', () => {
+test('topology: the service itself, duplicates and too many members are rejected', () => {
   const { definition } = federated({ members: [oscar('here', 'origin'), oscar('here', 'other'), oscar('a', 'one')] });
   assert.deepEqual(memberProblems(definition, 'here', 2), [
-    'federation.members: has 3, and this cluster allows 2 in one federation',
-    'federation.members[0]: is the service itself: name services on other clusters',
+    'federation.members: has 3 members, but this cluster allows at most 2 in one federation',
+    'federation.members[0]: is the service itself: list services on other clusters',
   ]);
   assert.deepEqual(memberProblems(definition, 'there', 100), []);
   const twice = { ...definition, federation: { group_id: 'g', topology: 'star', members: [one(), one()] } };
-  assert.deepEqual(memberProblems(twice, 'here', 100), ['federation.members[1]: is there twice']);
+  assert.deepEqual(memberProblems(twice, 'here', 100), ['federation.members[1]: is listed twice']);
 });
 
 const one = (): Replica => ({

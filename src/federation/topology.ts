@@ -153,12 +153,14 @@ export function memberProblems({ name, federation }: Definition, clusterId: stri
   const members = federation?.members ?? [];
   const problems: string[] = [];
   if (members.length > most) {
-    problems.push(`federation.members: has ${members.length}, and this cluster allows ${most} in one federation`);
+    problems.push(
+      `federation.members: has ${members.length} members, but this cluster allows at most ${most} in one federation`,
+    );
   }
   for (const [index, member] of members.entries()) {
     if (isDeployed(member) && member.cluster_id === clusterId && member.service_name === name) {
-      problems.push(`federation.members[${index}]: is the service itself: name services on other clusters`);
+      problems.push(`federation.members[${index}]: is the service itself: list services on other clusters`);
     }
   }
-  return [...problems, ...repeatedMembers(members).map((index) => `federation.members[${index}]: is there twice`)];
+  return [...problems, ...repeatedMembers(members).map((index) => `federation.members[${index}]: is listed twice`)];
 }

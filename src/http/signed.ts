@@ -46,7 +46,7 @@ export function signedParts(request: FastifyRequest): SignedRequest & { readonly
 export function readMemberClaim(request: FastifyRequest): { readonly uid: string; readonly member: string } {
   const read = readMember(headerText(request, MEMBER_HEADER) ?? '');
   if ('value' in read) return read.value;
-  throw new FederationError('bad-signature', 'the header X-Oscar-Member is not readable');
+  throw new FederationError('bad-signature', 'the header X-Oscar-Member is malformed');
 }
 
 export function headerText({ headers }: FastifyRequest, name: string): string | undefined {

@@ -48,7 +48,7 @@ export async function admit(
   if (!isImageAllowed(definition.image, settings.allowedImageRepositories)) {
     throw new ServicesError(
       'image-refused',
-      `image: "${definition.image}" is in none of the repositories that this cluster allows: ${settings.allowedImageRepositories.join(', ')}`,
+      `image: "${definition.image}" is not in a repository that this cluster allows: ${settings.allowedImageRepositories.join(', ')}`,
     );
   }
   return secrets;

@@ -7,8 +7,8 @@ import { listIntents } from './intent.ts';
 import { removeService } from './remove.ts';
 import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts';
 
-describeCatalog('creating a service', (open) => {
-  test('the owner is whoever creates it, whatever the body claims', async () => {
+describeCatalog('create: services', (open) => {
+  test('the caller becomes the owner, whatever the body says', async () => {
     await using catalog = open();
     const claims = { owner: bob.uid, namespace: 'kube-system', token: 'f'.repeat(64) };
     const { service } = await createService(alice, body(claims), catalog);
@@ -20,7 +20,7 @@ describeCatalog('creating a service', (open) => {
     assert.notEqual(service.token.reveal(), 'f'.repeat(64));
   });
 
-  test("the administrator's services have no vo of their own accord", async () => {
+  test("an administrator's service has no vo unless the body names one", async () => {
     await using catalog = open();
     const { service } = await createService(admin, body(), catalog);
     assert.equal(service.owner, 'cluster_admin');
@@ -29,7 +29,7 @@ describeCatalog('creating a service', (open) => {
     assert.equal(service.definition.vo, '');
   });
 
-  test('of many at once with one name, one is made and the others are told', async () => {
+  test('of concurrent creates with one name, one succeeds and the others are rejected', async () => {
     await using catalog = open();
     const people = [admin, alice, bob];
     const tries = Array.from({ length: 30 }, (_, i) => createService(people[i % 3] ?? admin, body(), catalog));
@@ -68,7 +68,7 @@ describeCatalog('creating a service', (open) => {
     assert.equal(credentials?.values['clusters/b/auth_password']?.reveal(), 'pw');
   });
 
-  test('a secret that an earlier service of that name left does not attach to a new one (R2)', async () => {
+  test('a secret left by an earlier service of that name is not attached to a new one (R2)', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body({ environment: { secrets: { A: '1' } } }), catalog);
     await removeService(alice, 'demo', undefined, catalog);
@@ -120,7 +120,7 @@ describeCatalog('creating a service', (open) => {
     ],
   ];
   for (const [name, more, expected] of refused) {
-    test(`${name} is refused and nothing is changed`, async () => {
+    test(`${name} is rejected and changes nothing`, async () => {
       await using catalog = open();
       await assert.rejects(createService(alice, body(more), catalog), expected);
       assert.equal(await catalog.services.get('demo'), undefined);
@@ -129,7 +129,7 @@ describeCatalog('creating a service', (open) => {
     });
   }
 
-  test('inactive forms of such blocks are fine: the dashboard always sends them', async () => {
+  test('inactive forms of these blocks are accepted: the dashboard always sends them', async () => {
     await using catalog = open();
     const inactive = {
       expose: { min_scale: 0, api_port: [0], nodePort: 0 },
@@ -143,7 +143,7 @@ describeCatalog('creating a service', (open) => {
     await createService(alice, body({ output: [{ storage_provider: 'minio.shared', path: 'out/x' }] }), catalog);
   });
 
-  test('another name for the store of the cluster may be an input', async () => {
+  test('another name for the store of the cluster is accepted as an input', async () => {
     await using catalog = open();
     const minio = { mine: { endpoint: 'http://store.example', access_key: 'a', secret_key: 'b' } };
     await createService(
@@ -153,7 +153,7 @@ describeCatalog('creating a service', (open) => {
     );
   });
 
-  test('an image outside the allowed repositories is refused, also by prefix tricks (S16)', async () => {
+  test('an image outside the allowed repositories is rejected, also with prefix tricks (S16)', async () => {
     await using catalog = open();
     await catalog.settings.write({ allowedImageRepositories: ['ghcr.io/org'] });
     for (const image of ['ubuntu', 'ghcr.io/organic/x', 'evil.io/ghcr.io/org/x']) {
@@ -162,7 +162,7 @@ describeCatalog('creating a service', (open) => {
     await createService(admin, body({ image: 'ghcr.io/org/x:1' }), catalog);
   });
 
-  test('if the allowed repositories cannot be read, nothing is created (S16)', async () => {
+  test('nothing is created if the allowed repositories cannot be read (S16)', async () => {
     await using catalog = open();
     const settings = {
       ...catalog.settings,
@@ -172,14 +172,14 @@ describeCatalog('creating a service', (open) => {
     assert.equal(await catalog.services.get('demo'), undefined);
   });
 
-  test('a vo that is not the user’s is refused', async () => {
+  test('a vo that the user does not have is rejected', async () => {
     await using catalog = open();
     const groups = { ...catalog, allowedGroups: ['/oscar', '/bobs'] };
     await assert.rejects(createService(alice, body({ vo: '/bobs' }), groups), { code: 'vo-refused' });
     await createService(alice, body({ vo: '/elsewhere' }), groups);
   });
 
-  test('when the definition cannot be stored, name and secrets are free again', async () => {
+  test('if the definition cannot be stored, name and secrets are free again', async () => {
     await using catalog = open();
     const secrets = body({ environment: { secrets: { A: '1' } } });
     const create = () => Promise.reject(new StoreError('unavailable', 'the store is away'));
@@ -190,7 +190,7 @@ describeCatalog('creating a service', (open) => {
     await createService(bob, body(), catalog);
   });
 
-  test('when the store has made it and only the answer was lost, it is made, with its secrets', async () => {
+  test('if only the answer of the store is lost, the service is created with its secrets', async () => {
     await using catalog = open();
     const services = changedIn(catalog.services, {
       async create(...given) {

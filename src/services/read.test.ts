@@ -5,8 +5,8 @@ import { createService } from './create.ts';
 import { listServices } from './read.ts';
 import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts';
 
-describeCatalog('listing services', (open) => {
-  test('each sees their own, the public ones and those shared with them, in the order of the Go manager', async () => {
+describeCatalog('list: services', (open) => {
+  test('each user sees own, public and shared services, in the order of the Go manager', async () => {
     await using catalog = open();
     await createService(admin, body({ name: 'of-admin' }), catalog);
     await createService(alice, body({ name: 'private' }), catalog);
@@ -29,7 +29,7 @@ describeCatalog('listing services', (open) => {
     }
   });
 
-  test('a list longer than a page is whole', async () => {
+  test('a list longer than a page is complete', async () => {
     await using catalog = open();
     const names = Array.from({ length: 620 }, (_, i) => `svc-${String(i).padStart(4, '0')}`);
     await Promise.all(names.map((name) => createService(alice, body({ name }), catalog)));

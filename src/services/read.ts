@@ -19,7 +19,7 @@ export async function findService(
     case 'hidden':
       throw notFound(name);
     case 'forbidden':
-      throw new ServicesError('not-allowed', `only the owner of "${name}" or the administrator may do that`);
+      throw new ServicesError('not-allowed', `only the owner of "${name}" or an administrator may do that`);
     default:
       return record;
   }

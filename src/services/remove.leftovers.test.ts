@@ -11,8 +11,8 @@ import { createService } from './create.ts';
 import { removeService } from './remove.ts';
 import { alice, body, describeCatalog } from './services.fixture.ts';
 
-describeCatalog('the bucket of a service that goes', (open) => {
-  test('is kept for another that uses it, also while a watch does not show that one yet', async (t) => {
+describeCatalog('remove: the bucket of a removed service', (open) => {
+  test('it is kept for another service that uses it, even if a watch does not show that service yet', async (t) => {
     await using cluster = open();
     const server = openObjectStore({
       directory: join(temporaryDirectory(t), 'objects'),

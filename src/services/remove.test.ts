@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../lib/changed-in.fixture.ts';
 import { createService } from './create.ts';
 import { beginIntent, listIntents, toLeftovers } from './intent.ts';
 import { recoverServices } from './recover.ts';
@@ -11,7 +12,7 @@ const secret = body({
   clusters: { b: { endpoint: 'https://b.example', auth_password: 'pw' } },
 });
 
-describeCatalog('removing a service', (open) => {
+describeCatalog('remove: services', (open) => {
   test('definition, secrets and name are gone', async () => {
     await using catalog = open();
     const first = await createService(alice, secret, catalog);
@@ -24,7 +25,7 @@ describeCatalog('removing a service', (open) => {
     assert.notEqual(second.service.uid, first.service.uid);
   });
 
-  test('who may: the owner and the administrator', async () => {
+  test('only the owner and the administrator may remove it', async () => {
     await using catalog = open();
     await createService(alice, body({ name: 'hidden' }), catalog);
     await createService(alice, body({ name: 'shown', visibility: 'public' }), catalog);
@@ -35,7 +36,7 @@ describeCatalog('removing a service', (open) => {
     await removeService(alice, 'shown', undefined, catalog);
   });
 
-  test('the administrator may say where it must be; users cannot', async () => {
+  test('an administrator may give the namespace; users cannot', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body(), catalog);
     await assert.rejects(removeService(admin, 'demo', 'elsewhere', catalog), { code: 'not-found' });
@@ -44,7 +45,7 @@ describeCatalog('removing a service', (open) => {
     await removeService(alice, 'demo', 'elsewhere', catalog);
   });
 
-  test('of two at once, one removes it and the other is told that there is none', async () => {
+  test('of two concurrent removals, one succeeds and the other gets not found', async () => {
     await using catalog = open();
     await createService(alice, secret, catalog);
     const outcomes = await Promise.allSettled([1, 2].map(() => removeService(alice, 'demo', undefined, catalog)));
@@ -55,10 +56,10 @@ describeCatalog('removing a service', (open) => {
   });
 });
 
-describeCatalog('recovering after a crash', (open) => {
+describeCatalog('recover: services after a crash', (open) => {
   const later = () => Date.now() + 60_000;
 
-  test('one that cannot be settled now holds up no other, and is told of', async () => {
+  test('a service that cannot be recovered now is reported, and the others are recovered', async () => {
     await using catalog = open();
     const made = [await createService(alice, body({ name: 'one' }), catalog)];
     made.push(await createService(alice, body({ name: 'two' }), catalog));
@@ -73,7 +74,7 @@ describeCatalog('recovering after a crash', (open) => {
     assert.equal((await Array.fromAsync(listIntents(catalog.journal))).length, 1);
   });
 
-  test('a service that was never finished leaves no secrets', async () => {
+  test('an unfinished service leaves no secrets', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
     const owner = { ...toLeftovers(service), uid: 'unfinished', name: 'unfinished' };
@@ -87,7 +88,7 @@ describeCatalog('recovering after a crash', (open) => {
     assert.equal(await recoverServices(later(), catalog), 0);
   });
 
-  test('a service that was finished keeps everything', async () => {
+  test('a finished service keeps everything', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
     await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
@@ -96,20 +97,17 @@ describeCatalog('recovering after a crash', (open) => {
     assert.ok(await catalog.secrets.get('credentials', service.uid));
   });
 
-  test('a service that was finished does not keep the name reserved beside', async () => {
+  test('a finished service does not keep its name reserved', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
     await beginIntent('create', toLeftovers(service), catalog.journal, Date.now());
     const released: unknown[] = [];
-    const services = {
-      getFresh: () => catalog.services.get('demo'),
-      release: async (it: unknown) => released.push(it),
-    };
-    await recoverServices(later(), { ...catalog, services: services as unknown as typeof catalog.services });
+    const services = changedIn(catalog.services, { release: async (it) => void released.push(it) });
+    await recoverServices(later(), { ...catalog, services });
     assert.deepEqual(released, [{ name: 'demo', uid: service.uid }]);
   });
 
-  test('a removal that was interrupted does not touch a new service of that name', async () => {
+  test('an interrupted removal does not touch a new service of that name', async () => {
     await using catalog = open();
     const first = await createService(alice, secret, catalog);
     await removeService(alice, 'demo', undefined, catalog);
@@ -120,7 +118,7 @@ describeCatalog('recovering after a crash', (open) => {
     assert.ok(await catalog.secrets.get('credentials', second.service.uid));
   });
 
-  test('what was begun just now may still be in progress: it is left alone', async () => {
+  test('an operation that began recently may still be running, and is left alone', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
     await beginIntent('create', { ...toLeftovers(service), uid: 'u' }, catalog.journal, Date.now());

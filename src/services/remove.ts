@@ -25,7 +25,7 @@ export async function removeService(
     if (record.service.federation) break;
     if (await removeRecord(record, catalog)) return;
   }
-  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
 }
 
 /**

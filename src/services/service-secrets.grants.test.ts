@@ -39,8 +39,8 @@ async function elsewhere({ secrets }: Pick<Services, 'secrets'>): Promise<string
   return values;
 }
 
-describeCatalog('the refresh token of a service', (open) => {
-  test('is in the vault and nowhere else; the service keeps the id of the grant', async () => {
+describeCatalog('grant: the refresh token of a service', (open) => {
+  test('it is stored in the vault only; the service keeps the id of the grant', async () => {
     await using catalog = open();
     const { service } = await createService(alice, federated('rt'), catalog);
     const { grant } = (await findGrant(service, catalog)) ?? {};
@@ -50,7 +50,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual((await elsewhere(catalog)).toSorted(), ['1', grant?.id].toSorted());
   });
 
-  test('without a federation stays with the script, and joins the vault when one comes', async () => {
+  test('without a federation it stays with the script, and moves to the vault with the first member', async () => {
     await using catalog = open();
     await createService(alice, federated('rt', { federation: undefined }), catalog);
     assert.deepEqual(await inVault(catalog), []);
@@ -59,7 +59,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.ok(!(await elsewhere(catalog)).includes('rt'));
   });
 
-  test('that is somebody else’s is refused, and nothing is made or changed', async () => {
+  test('a token of another user is rejected, and nothing is created or changed', async () => {
     await using catalog = open();
     await createService(alice, federated('rt'), catalog);
     const before = await inVault(catalog);
@@ -74,7 +74,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), before);
   });
 
-  test('is one grant for all services that bring it', async () => {
+  test('all services with the same token share one grant', async () => {
     await using catalog = open();
     const made = await createService(alice, federated('rt'), catalog);
     const other = await createService(alice, federated('rt', { name: 'other' }), catalog);
@@ -84,7 +84,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.equal(await tokenOf('other', catalog), 'rt');
   });
 
-  test('stays when what was read is put back, or says nothing of it', async () => {
+  test('it stays if an update repeats what was read, or omits it', async () => {
     await using catalog = open();
     const { service } = await createService(alice, federated('rt'), catalog);
     const before = await inVault(catalog);
@@ -99,7 +99,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), before);
   });
 
-  test('is replaced by another, and the old one is forgotten', async () => {
+  test('a new token replaces it, and the old one is deleted', async () => {
     await using catalog = open();
     await createService(alice, federated('rt'), catalog);
     const count = (await inVault(catalog)).length;
@@ -109,7 +109,7 @@ describeCatalog('the refresh token of a service', (open) => {
     await createService(bob, federated('rt', { name: 'his' }), catalog);
   });
 
-  test('goes with the federation, and with the service', async () => {
+  test('it is deleted with the federation, and with the service', async () => {
     await using catalog = open();
     await createService(alice, federated('rt'), catalog);
     await updateService(alice, body(), undefined, catalog);
@@ -120,7 +120,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), []);
   });
 
-  test('is not kept when the service could not be made or changed', async () => {
+  test('it is not stored if the service could not be created or updated', async () => {
     await using catalog = open();
     const away = () => Promise.reject(new StoreError('unavailable', 'the store is away'));
     const broken = (method: 'create' | 'replace') => ({
@@ -136,7 +136,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), before);
   });
 
-  test('of a service that was never finished is forgotten after a crash', async () => {
+  test('after a crash, the grant of an unfinished service is deleted', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body(), catalog);
     const unfinished = { ...toLeftovers(service), uid: 'unfinished', name: 'unfinished' };
@@ -147,7 +147,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), []);
   });
 
-  test('of a removal that was interrupted is forgotten too', async () => {
+  test('after a crash, the grant of an interrupted removal is deleted too', async () => {
     await using catalog = open();
     const { service, version } = await createService(alice, federated('rt'), catalog);
     await beginIntent('remove', toLeftovers(service), catalog.journal, Date.now());
@@ -156,7 +156,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.deepEqual(await inVault(catalog), []);
   });
 
-  test('that an earlier manager kept with the service goes to the vault with the next change', async () => {
+  test('a token that an earlier manager stored with the service moves to the vault with the next update', async () => {
     await using catalog = open();
     const { service } = await createService(alice, federated(''), catalog);
     await catalog.secrets.put('credentials', service.uid, { [REFRESH_TOKEN_SLOT]: new Secret('rt') });
@@ -166,7 +166,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.equal(await tokenOf('demo', catalog), 'rt');
   });
 
-  test('after many updates at once is that of the definition, and the others are forgotten', async () => {
+  test('after concurrent updates the grant is that of the definition, and the others are deleted', async () => {
     await using catalog = open();
     await createService(alice, federated('rt'), catalog);
     const count = (await inVault(catalog)).length;
@@ -179,7 +179,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.equal((await inVault(catalog)).length, count);
   });
 
-  test('is there even if another update has left its grant before the service named it', async () => {
+  test('it exists even if another update released the grant before the service named it', async () => {
     await using catalog = open();
     const { service } = await createService(alice, federated('rt'), catalog);
     let isFirst = true;
@@ -201,7 +201,7 @@ describeCatalog('the refresh token of a service', (open) => {
     assert.equal(await tokenOf('demo', catalog), 'new');
   });
 
-  test('brought while the service is removed is gone with it', async () => {
+  test('a token that arrives while the service is removed is deleted with it', async () => {
     await using catalog = open();
     for (let round = 0; round < 5; round++) {
       await createService(alice, body(), catalog);

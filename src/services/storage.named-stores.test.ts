@@ -10,8 +10,8 @@ const later = () => Date.now() + 1_000;
 const writing = (name: string) =>
   body({ name, output: [{ storage_provider: 'minio.shared', path: `${name}-results/out` }] });
 
-describeCatalog('buckets of named stores', (open) => {
-  test('recover: a create that was cut off leaves no bucket at a named store, a finished one keeps its own', async (t) => {
+describeCatalog('storage: buckets of named stores', (open) => {
+  test('recover: an interrupted create leaves no bucket at a named store, a finished one keeps its own', async (t) => {
     await using given = open();
     const { server, stores } = await openNamedStore(t);
     const catalog = { ...given, providers: stores };
@@ -28,7 +28,7 @@ describeCatalog('buckets of named stores', (open) => {
     assert.ok(server.describeBucket('finished-results'));
   });
 
-  test('recover: an intent of an earlier version, which knew no named stores, is settled', async () => {
+  test('recover: an intent of an earlier version, which has no named stores, is completed', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body(), catalog);
     const { remote: _, subscriptions, ...known } = toLeftovers(service);

@@ -28,7 +28,7 @@ function scene(listed: readonly Service[], now = listed) {
   return { rules, renew: (signal = new AbortController().signal) => renewSubscriptions(services, objects, signal) };
 }
 
-test('every service has its subscriptions again, on all pages', async () => {
+test('subscriptions: every service on every page gets its subscriptions again', async () => {
   const { rules, renew } = scene([
     reading('a', 'u1', 'alpha/in', 'alpha/more'),
     reading('b', 'u2'),
@@ -38,7 +38,7 @@ test('every service has its subscriptions again, on all pages', async () => {
   assert.deepEqual([...rules], ['u1 alpha/in/', 'u1 alpha/more/', 'u3 gamma/in/']);
 });
 
-test('one that was removed or changed since it was listed keeps only what it has now', async () => {
+test('subscriptions: a service that was removed or changed since it was listed keeps only its present ones', async () => {
   const { rules, renew } = scene(
     [
       reading('gone', 'u1', 'gone/in'),
@@ -51,7 +51,7 @@ test('one that was removed or changed since it was listed keeps only what it has
   assert.deepEqual([...rules], ['u2 gamma/kept/']);
 });
 
-test('a manager that ends makes no more of them', async () => {
+test('subscriptions: a manager that stops creates no more of them', async () => {
   const { rules, renew } = scene([reading('a', 'u1', 'alpha/in')]);
   await assert.rejects(renew(AbortSignal.abort()), { name: 'AbortError' });
   assert.deepEqual([...rules], []);

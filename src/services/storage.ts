@@ -30,7 +30,7 @@ export async function provisionStorage(service: Service, store: ObjectStore): Pr
   if (noKeys !== undefined) {
     throw new StorageError(
       'no-job-keys',
-      `${noKeys}: "${service.definition.name}" can have no input or output there; take a storage provider with keys of its own`,
+      `${noKeys}: "${service.definition.name}" cannot have input or output there; use a storage provider with its own keys`,
     );
   }
   await allSettled(plan.buckets.map((bucket) => ensureBucket(bucket, store)));
@@ -43,7 +43,7 @@ async function ensureBucket(wanted: NewBucket, store: ObjectStore): Promise<void
   if (outcome === 'created') return;
   const { exists } = outcome;
   if (exists.owner !== wanted.owner) {
-    throw new StorageError('bucket-taken', `the bucket "${wanted.name}" belongs to somebody else: choose another path`);
+    throw new StorageError('bucket-taken', `the bucket "${wanted.name}" belongs to another user: choose another path`);
   }
 }
 

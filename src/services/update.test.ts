@@ -8,7 +8,7 @@ import { updateService } from './update.ts';
 
 const store = { endpoint: 'http://store.example', verify: true, region: 'r' };
 
-describeCatalog('updating a service', (open) => {
+describeCatalog('update: services', (open) => {
   test('the definition is replaced; owner, namespace, token and uid stay, whoever updates it (R16)', async () => {
     await using catalog = open();
     const before = await createService(alice, body({ cpu: '1', labels: { a: '1' } }), catalog);
@@ -25,7 +25,7 @@ describeCatalog('updating a service', (open) => {
     }
   });
 
-  test('putting back what was read changes nothing and loses no secret (R3)', async () => {
+  test('writing back what was read changes nothing and loses no secret (R3)', async () => {
     await using catalog = open();
     const full = body({
       visibility: 'restricted',
@@ -48,7 +48,7 @@ describeCatalog('updating a service', (open) => {
     assert.equal(credentials?.values['clusters/b/auth_password']?.reveal(), 'pw2');
   });
 
-  test('secrets are added, changed, kept and forgotten', async () => {
+  test('secrets are added, changed, kept and deleted', async () => {
     await using catalog = open();
     const { service } = await createService(
       alice,
@@ -61,7 +61,7 @@ describeCatalog('updating a service', (open) => {
     assert.deepEqual(Object.fromEntries(revealed), { A: '1', B: 'two', D: '4' });
   });
 
-  test('a stranger is told that there is none, a guest that it is not theirs', async () => {
+  test('a user without access gets not found, a user with read access gets forbidden', async () => {
     await using catalog = open();
     await createService(alice, body(), catalog);
     await assert.rejects(updateService(bob, body(), undefined, catalog), { code: 'not-found' });
@@ -70,7 +70,7 @@ describeCatalog('updating a service', (open) => {
     await assert.rejects(updateService(bob, body({ name: 'nope' }), undefined, catalog), { code: 'not-found' });
   });
 
-  test('an old version is refused and changes nothing', async () => {
+  test('an old version is rejected and changes nothing', async () => {
     await using catalog = open();
     const first = await createService(alice, body({ environment: { secrets: { A: '1' } } }), catalog);
     const second = await updateService(
@@ -88,7 +88,7 @@ describeCatalog('updating a service', (open) => {
     assert.equal(stored?.values['A']?.reveal(), '1');
   });
 
-  test('a refused definition changes nothing', async () => {
+  test('a rejected definition changes nothing', async () => {
     await using catalog = open();
     const before = await createService(alice, body(), catalog);
     await assert.rejects(updateService(alice, body({ cpu: '-1' }), undefined, catalog), { code: 'invalid-definition' });
@@ -100,7 +100,7 @@ describeCatalog('updating a service', (open) => {
     assert.equal((await catalog.services.get('demo'))?.version, before.version);
   });
 
-  test('of many updates at once each is applied whole: definition and secret are of the same one', async () => {
+  test('concurrent updates are applied completely: definition and secret are of the same update', async () => {
     await using catalog = open();
     const { service } = await createService(alice, body({ environment: { secrets: { N: 'x' } } }), catalog);
     const one = (n: number) => body({ labels: { n: String(n) }, environment: { secrets: { N: String(n) } } });

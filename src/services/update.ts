@@ -41,7 +41,7 @@ export async function updateService(
     const replaced = await replaceDefinition(principal, given, current, {}, catalog);
     if (replaced) return replaced;
   }
-  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
 }
 
 export const oldVersion = (name: string) =>

@@ -29,9 +29,9 @@ after(async () => {
   await named[Symbol.asyncDispose]();
 });
 
-describe('people who are not the owner (F28)', () => {
+describe('access: users who are not the owner (F28)', () => {
   for (const visibility of ['private', 'public'] as const) {
-    test(`of a ${visibility} service change nothing, and see as much as they may`, async () => {
+    test(`of a ${visibility} service change nothing, and see only what they may`, async () => {
       const { origin, a, people } = registered;
       const name = `${visibility}f`;
       await create(origin, people.alice, federated(name, [member(a, `${name}1`)], {}, { visibility }));
@@ -56,7 +56,7 @@ describe('people who are not the owner (F28)', () => {
     });
   }
 
-  test('nobody makes a federation with a refresh token that somebody else has brought', async () => {
+  test('cannot create a federation with a refresh token of another user', async () => {
     const { origin, a, people } = registered;
     const token = { environment: { secrets: { refresh_token: 'of alice' } } };
     await create(origin, people.alice, federated('hers', [member(a, 'hers1')], {}, token));
@@ -73,7 +73,7 @@ describe('people who are not the owner (F28)', () => {
     await expectNothing(registered.all, ['stolen', 'stolen1']);
   });
 
-  test('a token of another service sees nothing', async () => {
+  test('cannot see anything with the token of another service', async () => {
     const { origin, a, people } = registered;
     await create(origin, people.alice, federated('strange', [member(a, 'strange1')], {}));
     await create(origin, people.bob, service('other', 'true'));
@@ -86,8 +86,8 @@ describe('people who are not the owner (F28)', () => {
   });
 });
 
-describe('the token of a service', () => {
-  test('reads members, and adds those that are not there yet; it changes and removes nothing', async () => {
+describe('access: the token of a service', () => {
+  test('reads members and adds new ones; it changes and removes none', async () => {
     const { origin, a, b, c, people } = registered;
     await create(origin, people.alice, federated('narrow', [member(a, 'narrow1')], {}));
     const as = `Bearer ${(await read(origin, people.alice, 'narrow')).token}`;
@@ -127,7 +127,7 @@ describe('the token of a service', () => {
     assert.deepEqual(states(await status(origin, people.alice, 'narrow'))[1], 'oscar-cluster-b/narrow2: ready');
   });
 
-  test('adds on no cluster that neither the operator nor the definition names', async () => {
+  test('adds no member on a cluster that neither the operator nor the definition names', async () => {
     const { origin, a, people } = named;
     const clusters = { 'oscar-cluster-a': { endpoint: a.wire.url } };
     await create(origin, people.alice, federated('unnamed', [member(a, 'unnamed1')], clusters));
@@ -148,7 +148,7 @@ describe('the token of a service', () => {
   });
 });
 
-describe('the administrator', () => {
+describe('access: the administrator', () => {
   const accounts = ({ a, b, clusters }: Clusters) => ({
     [a.id]: { ...clusters[a.id], auth_user: 'oscar', auth_password: a.password },
     [b.id]: { ...clusters[b.id], auth_user: 'oscar', auth_password: b.password },
@@ -158,7 +158,7 @@ describe('the administrator', () => {
     ['registered', () => registered],
     ['named by the definition', () => named],
   ] as const) {
-    test(`makes members that are ${how} with their accounts there, and its own password goes nowhere (F30)`, async () => {
+    test(`creates members that are ${how} with their accounts there, and its own password is sent nowhere (F30)`, async () => {
       const { origin, a, b, all } = get();
       const clusters = accounts(get());
       const seen = all.map(({ wire }) => wire.seen.length);
@@ -183,7 +183,7 @@ describe('the administrator', () => {
     });
   }
 
-  test('without an account there is refused with 403, and the member is not even asked (F30)', async () => {
+  test('without an account there is rejected with 403, and the member is not even asked (F30)', async () => {
     const { origin, a, b } = registered;
     const seen = b.wire.seen.length;
     const { [a.id]: one = {} } = accounts(registered);
@@ -191,13 +191,13 @@ describe('the administrator', () => {
     const body = federated('lacking', members, { [a.id]: { endpoint: a.wire.url, ...one } });
     const answer = await origin.call('POST', '/system/services', { as: origin.admin, body });
     expectStatus(answer, 403);
-    assert.match(answer.text, /a\/lacking1: nothing is wrong/);
+    assert.match(answer.text, /a\/lacking1: ok\n/);
     assert.match(answer.text, /b\/lacking2: refused: .*clusters\.oscar-cluster-b\.auth_user and auth_password/);
     assert.equal(b.wire.seen.length, seen);
     await expectNothing(registered.all, ['lacking', 'lacking1', 'lacking2']);
   });
 
-  test('with a wrong password there is refused with 403', async () => {
+  test('with a wrong password there is rejected with 403', async () => {
     const { origin, a } = registered;
     const clusters = { [a.id]: { endpoint: a.wire.url, auth_user: 'oscar', auth_password: 'wrong' } };
     const body = federated('wrong', [member(a, 'wrong1')], clusters);
@@ -207,7 +207,7 @@ describe('the administrator', () => {
     await expectNothing(registered.all, ['wrong', 'wrong1']);
   });
 
-  test('of this manager is a member of its own under another id without any account', async () => {
+  test('needs no account for a member on this manager under another id', async () => {
     const { origin } = named;
     const clusters = { self: { endpoint: origin.manager.url } };
     await create(origin, origin.admin, federated('circle', [member({ id: 'self' }, 'circle1')], clusters));
@@ -217,7 +217,7 @@ describe('the administrator', () => {
     await expectNothing([origin], ['circle', 'circle1']);
   });
 
-  test('a user’s accounts at other clusters are not used in their place', async () => {
+  test('does not use accounts of a user at other clusters in place of its own', async () => {
     const { origin, a, people } = registered;
     const seen = a.wire.seen.length;
     const clusters = { [a.id]: { endpoint: a.wire.url, auth_user: 'oscar', auth_password: a.password } };
@@ -230,7 +230,7 @@ describe('the administrator', () => {
     assert.deepEqual(shown.clusters?.[a.id]?.auth_user, '', 'and they are not even kept');
   });
 
-  test('a user’s accounts are not kept, whoever looks for them and however they came', async () => {
+  test('stores no accounts of a user, in no view and by no path', async () => {
     const { origin, a, people } = registered;
     const as = people.alice;
     const account = { endpoint: a.wire.url, AUTH_USER: 'oscar', auth_password: a.password };
@@ -254,7 +254,7 @@ describe('the administrator', () => {
   });
 });
 
-test('somebody who invokes a service sends their credentials to nobody but this manager (F32)', async () => {
+test('access: the credentials of an invocation are sent to this manager only (F32)', async () => {
   const { origin, people } = named;
   await using elsewhere = await startWire();
   elsewhere.interfere((_, response) => void response.writeHead(404).end());
@@ -273,7 +273,7 @@ test('somebody who invokes a service sends their credentials to nobody but this 
   assert.ok(!JSON.stringify(elsewhere.seen).includes(people.bob.slice('Bearer '.length)));
 });
 
-describe('annotations and headers that nobody may set (F43)', () => {
+describe('access: annotations and headers that users may not set (F43)', () => {
   const marks = {
     'oscar.grycap/origin-cluster': 'oscar-cluster',
     'oscar.grycap/origin-service': 'x',
@@ -282,7 +282,7 @@ describe('annotations and headers that nobody may set (F43)', () => {
     'oscar.grycap/federation-revision': '99',
   };
 
-  test('make no worker: it has its own token, bucket and store, and takes jobs', async () => {
+  test('make no worker: the service has its own token, bucket and store, and accepts jobs', async () => {
     const { origin, people } = registered;
     const token = 'f'.repeat(64);
     const providers = {
@@ -299,7 +299,7 @@ describe('annotations and headers that nobody may set (F43)', () => {
     expectStatus(await origin.call('POST', '/run/forged', { as: people.alice, body: 'x' }), 200);
   });
 
-  test('an order without credentials, or with somebody else’s, makes nothing of theirs', async () => {
+  test('an order without credentials, or with those of another user, creates nothing for the owner', async () => {
     const { origin, a, b, people } = registered;
     await create(origin, people.alice, federated('ordered', [member(a, 'ordered1')], {}));
     const order = a.wire.seen.find(({ method, body }) => method === 'POST' && body.includes('ordered1'));

@@ -86,7 +86,7 @@ async function adopted(name: string) {
   return { worker, was, members };
 }
 
-test('a service of the same owner is adopted: it is a worker now, with its own token, and its bucket is not touched', async () => {
+test('adoption: a service of the same owner becomes a worker with its own token, and its bucket is not touched', async () => {
   const { origin, b, people } = them;
   const as = people.alice;
   const { worker, was } = await adopted('taken');
@@ -104,7 +104,7 @@ test('a service of the same owner is adopted: it is a worker now, with its own t
   assert.ok(!jobs.includes('in/meanwhile.txt'), 'events of the old paths are no longer its own');
 });
 
-describe('an adopted service is what it was after', () => {
+describe('adoption: an adopted service is restored after', () => {
   test('its removal from the federation (F25)', async () => {
     const { origin, b, people } = them;
     const { worker, was } = await adopted('removal');
@@ -129,7 +129,7 @@ describe('an adopted service is what it was after', () => {
     await expectAsBefore(b, worker, was);
   });
 
-  test('the coordinator’s end (F24)', async () => {
+  test('the removal of the coordinator (F24)', async () => {
     const { origin, a, b, people } = them;
     const { worker, was } = await adopted('ended');
     expectStatus(await origin.call('DELETE', '/system/services/ended', { as: people.alice }), 204);
@@ -148,7 +148,7 @@ describe('an adopted service is what it was after', () => {
     await expectAsBefore(b, worker, was);
   });
 
-  test('a create that another member failed (F22)', async () => {
+  test('a create that failed at another member (F22)', async () => {
     const { origin, a, b, c, people } = them;
     const was = await settle(b, 'rollback2');
     const members = [member(a, 'rollback1'), member(b, 'rollback2'), member(c, 'rollback3')];
@@ -184,7 +184,7 @@ describe('an adopted service is what it was after', () => {
   });
 });
 
-test('its federation goes on without a member whose owner ended it there, also one that was given back (F46)', async () => {
+test('adoption: the federation continues without a member that its owner deleted, also a restored one (F46)', async () => {
   const { origin, a, b, people } = them;
   const { worker, was } = await adopted('goeson');
   expectStatus(await b.call('DELETE', `/system/services/${worker}`, { as: people.alice }), 204);
@@ -201,8 +201,8 @@ test('its federation goes on without a member whose owner ended it there, also o
   assert.ok(!(await services(b)).includes(worker), 'what was there before is deleted when that is asked for');
 });
 
-describe('the coordinator of a worker that its owner deletes', () => {
-  test('is told before it goes', async () => {
+describe('departure: the coordinator of a worker that its owner deletes', () => {
+  test('is told before the worker is deleted', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     await create(origin, as, federated('told', [member(a, 'told1'), member(b, 'told2')], them.clusters));
@@ -219,7 +219,7 @@ describe('the coordinator of a worker that its owner deletes', () => {
     ]);
   });
 
-  test('is told in the same way where it is the same manager', async () => {
+  test('is told in the same way if it is the same manager', async () => {
     const { origin, people } = them;
     const as = people.alice;
     await create(origin, as, federated('inside', [member(origin, 'inside1')], them.clusters));
@@ -227,7 +227,7 @@ describe('the coordinator of a worker that its owner deletes', () => {
     assert.deepEqual(states(await status(origin, as, 'inside')), ['oscar-cluster/inside1: removed-by-owner']);
   });
 
-  test('hinders nobody when it does not answer, and finds out later', async () => {
+  test('does not block the delete if it does not answer, and finds out later', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, federated('silent', [member(a, 'silent1')], them.clusters));
@@ -251,7 +251,7 @@ describe('the coordinator of a worker that its owner deletes', () => {
   });
 });
 
-test('deleting a worker at its member leaves the data of the origin, and what it had nothing to do with (F46)', async () => {
+test('departure: deleting a worker at its member keeps the data of the origin, and unrelated data (F46)', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   await create(origin, as, federated('data', [member(a, 'data1')], them.clusters));
@@ -263,7 +263,7 @@ test('deleting a worker at its member leaves the data of the origin, and what it
   assert.equal(await a.outside.get(as, 'data/there.txt'), 'there', 'a bucket of that name there is another one');
 });
 
-test('one that was changed after it was looked at is not adopted over the change (F49)', async () => {
+test('adoption: a service that was changed after the probe is not adopted (F49)', async () => {
   const { origin, a, b, people } = them;
   const as = people.alice;
   const was = await settle(b, 'raced2');

@@ -25,8 +25,8 @@ after(() => them[Symbol.asyncDispose]());
 const pair = (name: string) => [member(them.a, `${name}1`), member(them.b, `${name}2`)];
 const script = (word: string) => ({ script: `#!/bin/sh\necho ${word}\n` });
 
-describe('several who change one federation at once (F49)', () => {
-  test('each change is there at the end, at every member', async () => {
+describe('changes: concurrent changes of one federation (F49)', () => {
+  test('each change is applied in the end, at every member', async () => {
     const { origin, a, b, c, people } = them;
     const as = people.alice;
     await create(origin, as, federated('busy', [member(a, 'busy0')], {}));
@@ -88,7 +88,7 @@ describe('several who change one federation at once (F49)', () => {
     });
   }
 
-  test('of many creates under one name one comes through, whole', async () => {
+  test('of concurrent creates with one name exactly one succeeds, completely', async () => {
     const { origin, people } = them;
     const as = people.alice;
     const bodies = [0, 1, 2, 3].map((n) => federated('once', pair('once'), {}, script(`take${n}`)));
@@ -101,7 +101,7 @@ describe('several who change one federation at once (F49)', () => {
   });
 });
 
-test('members’ clusters and storage providers that a change brings are merged, not replaced (F27)', async () => {
+test('changes: clusters and storage providers of a change are merged, not replaced (F27)', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   await create(origin, as, federated('merged', [member(a, 'merged1')], {}));
@@ -129,7 +129,7 @@ test('members’ clusters and storage providers that a change brings are merged,
   );
 });
 
-test('a member that is none is named in the warnings, wherever its removal is asked for', async () => {
+test('changes: the removal of a name that is no member is reported in the warnings, by every route', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   await create(origin, as, federated('without', [member(a, 'without1')], {}));
@@ -151,7 +151,7 @@ test('a member that is none is named in the warnings, wherever its removal is as
   assert.equal(await etag(), known, 'nothing was written');
 });
 
-test('a change that the federation may not have is refused before anything is stored (F29)', async () => {
+test('changes: an invalid change is rejected before anything is stored (F29)', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   await create(origin, as, service('plain', 'true'));

@@ -71,7 +71,7 @@ const ask = (
 ): Promise<Answer> =>
   at.call(method, query ? `${path}?${query}` : path, { headers, ...(body !== undefined && { body }) });
 
-test('who has the key of a member sees it and changes it: the page about the protocol is right', async () => {
+test('signature: the holder of a member key reads and updates the member as docs/peer-protocol.md says', async () => {
   const { a, people } = them;
   const { path, order, made, worker } = await federation('true');
   const inspect = { method: 'GET', path };
@@ -87,7 +87,7 @@ test('who has the key of a member sees it and changes it: the page about the pro
   expectStatus(await ask(a, older, sign(order, older)), 409);
 });
 
-test('one update that arrives several times at once is done, and every time it is said so', async () => {
+test('signature: an update that arrives several times at once is applied once, and each answer says so', async () => {
   const { a, people } = them;
   const { path, order, made, worker } = await federation('manifold');
   for (let revision = 2; revision <= 6; revision++) {
@@ -100,7 +100,7 @@ test('one update that arrives several times at once is done, and every time it i
   }
 });
 
-describe('a request that is not signed as it should be is 401, and changes nothing', () => {
+describe('signature: a request with a wrong signature is 401, and changes nothing', () => {
   const cases: [name: string, forge: (order: Order, other: Order, given: Signing) => Record<string, string>][] = [
     ['without a key of its own', (order, _, given) => sign({ ...order, key: 'made up' }, given)],
     ['with the key of another member', (order, other, given) => sign({ ...order, key: other.key }, given)],
@@ -130,7 +130,7 @@ describe('a request that is not signed as it should be is 401, and changes nothi
     });
   }
 
-  test('under a uid that nobody knows it is 404', async () => {
+  test('an unknown uid is 404', async () => {
     const { a } = them;
     const { order, path, worker } = await federation('uidless');
     const remove = { method: 'DELETE', path, query: 'how=undo' };
@@ -139,7 +139,7 @@ describe('a request that is not signed as it should be is 401, and changes nothi
   });
 });
 
-test('a key that somebody brings along ends only what was made with it', async () => {
+test('signature: a key in the request ends only what was created with it', async () => {
   const { a, people } = them;
   const { order, path, worker } = await federation('brought');
   const mallory = { ...order, key: randomBytes(32).toString('base64url') };
@@ -153,7 +153,7 @@ test('a key that somebody brings along ends only what was made with it', async (
   expectStatus(await ask(a, inspect, sign(order, inspect)), 200);
 });
 
-test('nor does it touch a service that is in no federation', async () => {
+test('signature: a key in the request does not touch a plain service', async () => {
   const { a, people } = them;
   await create(a, people.bob, service('ofbob', 'echo bob'));
   const was = await read(a, people.bob, 'ofbob');
@@ -177,8 +177,8 @@ test('nor does it touch a service that is in no federation', async () => {
   assert.deepEqual(await read(a, people.bob, 'ofbob'), was);
 });
 
-describe('what was recorded and is sent again', () => {
-  test('a create after its worker is gone is 410, for whoever sends it', async () => {
+describe('replay: a recorded request that is sent again', () => {
+  test('a create after its worker is gone is 410, for every sender', async () => {
     const { origin, a, people } = them;
     const { made, worker } = await federation('replayed');
     expectStatus(await origin.call('DELETE', '/system/services/replayed', { as: people.alice }), 204);
@@ -189,7 +189,7 @@ describe('what was recorded and is sent again', () => {
     assert.ok(!(await services(a)).includes(worker));
   });
 
-  test('a create once more changes nothing', async () => {
+  test('a repeated create changes nothing', async () => {
     const { a, people } = them;
     const { made, worker } = await federation('repeated');
     const was = await read(a, people.alice, worker);
@@ -198,7 +198,7 @@ describe('what was recorded and is sent again', () => {
     assert.deepEqual(await read(a, people.alice, worker), was);
   });
 
-  test('an update that was overtaken is 409, and one of a worker that is gone is 410', async () => {
+  test('an outdated update is 409, and an update of a removed worker is 410', async () => {
     const { origin, a, people } = them;
     const { worker, path } = await federation('old');
     const as = people.alice;
@@ -222,7 +222,7 @@ describe('what was recorded and is sent again', () => {
     assert.ok(!(await services(a)).includes(worker));
   });
 
-  test('another key that was overtaken by the next one is 412, and replaces nothing', async () => {
+  test('an outdated new key is 412, and replaces nothing', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     const { worker } = await federation('keyed');
@@ -267,7 +267,7 @@ describe('what was recorded and is sent again', () => {
   });
 });
 
-test('members’ keys are in no log, and in no answer', async () => {
+test('secrets: the keys of members are in no log and in no answer', async () => {
   const { origin, a, people } = them;
   const { order, made, worker } = await federation('quiet');
   const header = String(made.headers['x-oscar-federation']);

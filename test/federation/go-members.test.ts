@@ -65,8 +65,8 @@ async function memberOf(name: string) {
 
 const scriptAt = (at: GoManager, name: string) => at.services.get(name)?.['script'];
 
-describe('a member whose manager is written in Go', () => {
-  test('is made, and stays what it is when it is looked at again', async () => {
+describe('Go manager: a member', () => {
+  test('is created, and is unchanged after the next check', async () => {
     await create('made');
     assert.equal((await memberOf('made'))?.state, 'ready');
     const { last_seen: seen } = (await memberOf('made')) ?? {};
@@ -76,20 +76,20 @@ describe('a member whose manager is written in Go', () => {
     assert.ok(!go.seen.some((each) => /^PUT .*made-go/.test(each)));
   });
 
-  test('follows a change by its owner', async () => {
+  test('follows a change of its owner', async () => {
     await create('changed');
     await expect(204, 'PUT', '/system/services', { as: people.alice, body: bodyOf('changed', { script: 'two' }) });
     assert.equal(scriptAt(go, 'changed-go'), 'two');
   });
 
-  test('follows a change by the administrator, for whom a token of the owner is had', async () => {
+  test('follows a change of the administrator, who gets a token of the owner', async () => {
     await create('managed');
     await expect(204, 'PUT', '/system/services', { as: ADMIN, body: bodyOf('managed', { script: 'two' }) });
     assert.equal(go.services.get('managed-go')?.owner, ALICE.sub);
     assert.equal(scriptAt(go, 'managed-go'), 'two');
   });
 
-  test('is mended when somebody changed it there', async () => {
+  test('is repaired when it was changed there', async () => {
     await create('mended');
     const there = go.services.get('mended-go');
     assert.ok(there);
@@ -97,7 +97,7 @@ describe('a member whose manager is written in Go', () => {
     await eventually(() => assert.equal(scriptAt(go, 'mended-go'), 'one'));
   });
 
-  test('is made again when it is gone there', async () => {
+  test('is created again when it is gone there', async () => {
     await create('again');
     go.services.delete('again-go');
     await eventually(() => assert.equal(scriptAt(go, 'again-go'), 'one'));
@@ -113,7 +113,7 @@ describe('a member whose manager is written in Go', () => {
     await eventually(() => assert.ok(go.services.has('removed-go')));
   });
 
-  test('that is let go stays, and is the same member when it is added again', async () => {
+  test('that is detached stays, and is the same member when it is added again', async () => {
     await create('let-go');
     const body = { members: [memberAt('go', 'let-go-go')] };
     await expect(200, 'DELETE', '/system/federation/let-go', { as: people.alice, body: { ...body, delete: false } });
@@ -126,14 +126,14 @@ describe('a member whose manager is written in Go', () => {
     ['its owner', () => people.alice],
     ['the administrator', () => ADMIN],
   ] as const) {
-    test(`goes with the service, which ${who} deletes`, async () => {
+    test(`is deleted with the service when ${who} deletes it`, async () => {
       await create('deleted');
       await expect(204, 'DELETE', '/system/services/deleted', { as: as() });
       await eventually(() => assert.ok(!go.services.has('deleted-go')));
     });
   }
 
-  test('is undone when another member fails', async () => {
+  test('is rolled back when another member fails', async () => {
     const members = [memberAt('go', 'undone-go'), memberAt('second', 'undone-2')];
     const body = await withToken('undone', { members });
     const there = { name: 'undone-2', owner: ALICE.sub };
@@ -149,7 +149,7 @@ describe('a member whose manager is written in Go', () => {
     await eventually(() => assert.ok(!go.services.has('undone-go')));
   });
 
-  test('is made beside another worker of the same bucket, and neither makes it there', async () => {
+  test('is created beside another worker with the same bucket, and neither creates the bucket there', async () => {
     const files = { input: [{ storage_provider: 'minio.default', path: 'shared/in' }] };
     const members = [memberAt('go', 'bucket-1'), memberAt('go', 'bucket-2')];
     await create('shared', { ...files, output: [{ storage_provider: 'minio.default', path: 'shared/out' }], members });
@@ -160,7 +160,7 @@ describe('a member whose manager is written in Go', () => {
     assert.ok(!('members' in (worker['federation'] as object)));
   });
 
-  test('that is deleted takes no bucket with it that somebody else has there', async () => {
+  test('that is deleted leaves a bucket of another user there', async () => {
     const output = [{ storage_provider: 'minio.default', path: 'kept/out' }];
     await create('kept', { output });
     go.buckets.set('kept', 'somebody-else');
@@ -170,7 +170,7 @@ describe('a member whose manager is written in Go', () => {
     go.buckets.delete('kept');
   });
 
-  test('is made anew when the one before is really gone there', async () => {
+  test('is created anew only after the previous one is gone there', async () => {
     await create('slow');
     go.lingersFor = 2;
     const answers: number[] = [];
@@ -193,7 +193,7 @@ describe('a member whose manager is written in Go', () => {
     assert.deepEqual(new Set([504, ...answers]), new Set([504, 201]));
   });
 
-  test('is ready when it was seen again after its create was answered', async () => {
+  test('is ready when it was seen after its create was answered', async () => {
     go.showsAfter = 2;
     try {
       await create('seen');
@@ -206,7 +206,7 @@ describe('a member whose manager is written in Go', () => {
     assert.equal((await memberOf('seen'))?.state, 'ready');
   });
 
-  test('that fails is shown with what its manager answered, without secrets', async () => {
+  test('that fails is shown with the answer of its manager, without secrets', async () => {
     const { refreshToken } = await people.issuer.tokensFor(ALICE);
     const federation = { topology: 'star', deployment: 'best-effort', members: [memberAt('go', 'failing-go')] };
     const secrets = { refresh_token: refreshToken, KEY: 'hush-hush' };
@@ -225,7 +225,7 @@ describe('a member whose manager is written in Go', () => {
     }
   });
 
-  test('that cannot be told of the end is ended by the next create of its owner', async () => {
+  test('that could not be told of the removal is ended by the next create of its owner', async () => {
     await create('late');
     go.fails = { status: 500 };
     try {

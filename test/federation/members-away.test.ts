@@ -39,7 +39,7 @@ const script = (word: string) => ({ script: `#!/bin/sh\necho ${word}\n` });
 describe('deployment: best-effort', () => {
   const bestEffort = { federation: { deployment: 'best-effort' } };
 
-  test('makes what can be made, says what became of each member, and a PUT by the owner makes it', async () => {
+  test('creates the members that can be created, reports each member, and a PUT of the owner creates the rest', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     const body = federated('partly', pair('partly'), {}, bestEffort);
@@ -63,7 +63,7 @@ describe('deployment: best-effort', () => {
     );
   });
 
-  test('of the administrator, the member is made as soon as it is back', async () => {
+  test('for the administrator, creates the member as soon as it is reachable', async () => {
     const { origin, a, b } = them;
     const account = ({ admin: _, ...each }: typeof a) => ({
       endpoint: each.wire.url,
@@ -83,7 +83,7 @@ describe('deployment: best-effort', () => {
     );
   });
 
-  test('refuses what is wrong with the definition all the same', async () => {
+  test('still rejects an invalid definition', async () => {
     const { origin, people } = them;
     const body = federated('bad', [...pair('bad'), member({ id: 'nowhere' }, 'x')], {}, bestEffort);
     expectStatus(await origin.call('POST', '/system/services', { as: people.alice, body }), 400);
@@ -91,8 +91,8 @@ describe('deployment: best-effort', () => {
   });
 });
 
-describe('a member that is down when something changes', () => {
-  test('an update is 200 and names it, and it has the update when it is back (F44)', async () => {
+describe('unreachable: a member is down during a change', () => {
+  test('an update is 200 and names it, and it gets the update when it is back (F44)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     await create(origin, as, federated('down', pair('down'), {}));
@@ -113,7 +113,7 @@ describe('a member that is down when something changes', () => {
     );
   });
 
-  test('of a change of members, the answer is still JSON and warns (F44)', async () => {
+  test('a change of members is answered with JSON and a warning (F44)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     await create(origin, as, federated('warned', [member(a, 'warned1')], {}));
@@ -126,7 +126,7 @@ describe('a member that is down when something changes', () => {
     assert.ok((await services(b)).includes('warned2'), 'named again, it is made (F26, F27)');
   });
 
-  test('its removal is done when it is back, and meanwhile it is removing (F25)', async () => {
+  test('its removal is completed when it is back, and meanwhile it is removing (F25)', async () => {
     const { origin, b, people } = them;
     const as = people.alice;
     await create(origin, as, federated('leaves', pair('leaves'), {}));
@@ -143,7 +143,7 @@ describe('a member that is down when something changes', () => {
     );
   });
 
-  test('the coordinator’s delete is 204 at once, and the member follows (F24)', async () => {
+  test('the delete of the coordinator is 204 at once, and the member follows (F24)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     await create(origin, as, federated('orphan', pair('orphan'), {}));
@@ -167,7 +167,7 @@ describe('a member that is down when something changes', () => {
     );
   });
 
-  test('an undo that could not be done is done when it is back (F22, F23)', async () => {
+  test('a rollback that failed is completed when it is back (F22, F23)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     // The create arrives, its answer is lost, and from then on nobody is reached.
@@ -189,8 +189,8 @@ describe('a member that is down when something changes', () => {
   });
 });
 
-describe('what was changed at a member behind the coordinator’s back', () => {
-  test('a worker that its owner deleted is not made again until it is added again', async () => {
+describe('drift: a member was changed outside the federation', () => {
+  test('a worker that its owner deleted is not created again until it is added again', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, federated('left', pair('left'), {}));
@@ -205,7 +205,7 @@ describe('what was changed at a member behind the coordinator’s back', () => {
     assert.ok((await services(a)).includes('left1'));
   });
 
-  test('a service of somebody else that has the name by now is reported, and never overwritten (F17)', async () => {
+  test('a service of another user that has the name is reported, and never overwritten (F17)', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, federated('usurped', pair('usurped'), {}));

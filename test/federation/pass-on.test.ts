@@ -29,8 +29,8 @@ async function federation(name: string, more: Record<string, unknown> = {}) {
   return { name, worker: `${name}1`, asked: () => origin.wire.seen.slice(seen) };
 }
 
-describe('a change of members that is sent to a worker', () => {
-  test('is made at the coordinator, by either spelling, and the worker has it too (F42, F45)', async () => {
+describe('forward: a change of members that is sent to a worker', () => {
+  test('is made at the coordinator, in both spellings, and reaches the worker too (F42, F45)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     const { worker } = await federation('middle');
@@ -63,7 +63,7 @@ describe('a change of members that is sent to a worker', () => {
     assert.ok(!(await services(a)).includes(worker) && !(await services(b)).includes('middle2'));
   });
 
-  test('names members that do not have it yet, in this manager’s own words', async () => {
+  test('names members that do not have it yet, with messages of this manager', async () => {
     const { a, people } = them;
     const { worker } = await federation('waiting');
     const body = { members: [member({ id: 'nowhere' }, 'x')] };
@@ -72,7 +72,7 @@ describe('a change of members that is sent to a worker', () => {
     assert.deepEqual(warnings, ['nowhere/x: does not have the change yet: see the status at the coordinator']);
   });
 
-  test('of somebody who may not change it goes nowhere', async () => {
+  test('of a user who may not change the service is not forwarded', async () => {
     const { a, people } = them;
     for (const [visibility, expected] of [
       ['private', 404],
@@ -88,7 +88,7 @@ describe('a change of members that is sent to a worker', () => {
     }
   });
 
-  test('of the administrator there, or with the token of the worker, is 409 and says where to go (F30)', async () => {
+  test('of the administrator there, or with the token of the worker, is 409 and names the coordinator (F30)', async () => {
     const { a, origin, people } = them;
     const { worker, asked } = await federation('elsewhere');
     const { token } = await read(a, people.alice, worker);
@@ -100,16 +100,16 @@ describe('a change of members that is sent to a worker', () => {
     assert.deepEqual(asked(), []);
   });
 
-  test('that makes no sense is refused before anybody is asked', async () => {
+  test('that is invalid is rejected before the coordinator is asked', async () => {
     const { a, people } = them;
     const { worker, asked } = await federation('senseless');
     const body = { members: [member(a, 'x'), member(a, 'x')] };
     const answer = await a.call('POST', `/system/federation/${worker}`, { as: people.alice, body });
-    assert.match(expectStatus(answer, 400).text, /is there twice/);
+    assert.match(expectStatus(answer, 400).text, /is listed twice/);
     assert.deepEqual(asked(), []);
   });
 
-  test('while the coordinator is away is 503, and nothing is changed', async () => {
+  test('while the coordinator is unreachable is 503, and changes nothing', async () => {
     const { a, b, origin, people } = them;
     const as = people.alice;
     const { worker } = await federation('silent');
@@ -125,7 +125,7 @@ describe('a change of members that is sent to a worker', () => {
     assert.deepEqual(states(await status(origin, as, 'silent')), ['oscar-cluster-a/silent1: ready']);
   });
 
-  test('is answered in words of this manager alone, whatever the other side says (F40)', async () => {
+  test('is answered with messages of this manager only, whatever the other side sends (F40)', async () => {
     const { a, origin, people } = them;
     const { worker } = await federation('hushed');
     const cases: [number, string, number][] = [
@@ -151,7 +151,7 @@ describe('a change of members that is sent to a worker', () => {
   });
 });
 
-describe('the coordinator', () => {
+describe('forward: the coordinator', () => {
   /** A change as it was passed on. */
   async function passed(name: string) {
     const { a, people } = them;
@@ -163,7 +163,7 @@ describe('the coordinator', () => {
     return request;
   }
 
-  test('does not take the same change twice', async () => {
+  test('rejects the same change the second time', async () => {
     const { origin } = them;
     const { path, body, headers } = await passed('twice');
     const again = {
@@ -174,7 +174,7 @@ describe('the coordinator', () => {
     expectStatus(await origin.call('POST', path, again), 401);
   });
 
-  test('believes no worker about who asks', async () => {
+  test('authenticates the user itself, and does not trust the worker', async () => {
     const { origin, people, a } = them;
     const { path, body } = await passed('believed');
     // The key is the worker's, who signs what it likes: what it cannot make up is somebody's token.
@@ -210,7 +210,7 @@ describe('the coordinator', () => {
     return answered.promise;
   }
 
-  test('no longer knows a federation that it has ended', async () => {
+  test('answers that a removed federation is gone', async () => {
     const { origin, a, people } = them;
     const { worker } = await federation('over');
     await a.wire.cut();
@@ -224,7 +224,7 @@ describe('the coordinator', () => {
   });
 });
 
-test('a worker on the coordinator’s own manager changes it without dialling', async () => {
+test('forward: a worker on the coordinator’s own manager changes it without a connection', async () => {
   const { origin, b, people } = them;
   const as = people.alice;
   const own = member({ id: 'self' }, 'inner1');
@@ -237,13 +237,13 @@ test('a worker on the coordinator’s own manager changes it without dialling', 
   assert.equal(origin.wire.seen.length, seen);
 });
 
-test('PUT of a worker is 409 and says where its coordinator is, and when it can be taken over (F45)', async () => {
+test('forward: PUT of a worker is 409, names its coordinator, and says when it can be taken over (F45)', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   const { worker } = await federation('steady');
   const body = federated(worker, [], {}, { script: '#!/bin/sh\necho evil\n' });
   const put = expectStatus(await a.call('PUT', '/system/services', { as, body }), 409);
   assert.ok(put.text.includes(`"steady" at ${origin.wire.url}`), put.text);
-  assert.match(put.text, /a PUT after 20\d\d-\d\d-\d\dT.* makes it a service of its own/);
+  assert.match(put.text, /a PUT after 20\d\d-\d\d-\d\dT.* makes it a plain service/);
   assert.doesNotMatch((await read(a, as, worker)).script, /evil/);
 });

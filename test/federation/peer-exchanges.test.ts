@@ -31,7 +31,7 @@ const CALLS: Readonly<Record<string, (seen: Seen) => boolean>> = {
 const isAbout = (body: string) => body.includes('"told-there"');
 const isReport = (path: string) => /^\/system\/federation\/told\/jobs\/[^/]+\/attempts\//.test(path);
 
-test('managers say to each other what was recorded', async () => {
+test('peer protocol: managers exchange the recorded messages', async () => {
   await using them = await startDelegation();
   await live(them);
   const seen = [...them.a.wire.seen, ...them.origin.wire.seen];

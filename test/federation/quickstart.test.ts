@@ -29,7 +29,7 @@ function body(prefix: string, more: Record<string, unknown> = {}) {
   return federated(`${prefix}r0`, members, them.clusters, more);
 }
 
-describe('the quickstart, as a mesh', () => {
+describe('quickstart: as a mesh', () => {
   test('create, verify with the service token, add a replica with it as owner, update, delete all', async () => {
     const { origin, a, b, c, people } = them;
     const as = people.alice;
@@ -72,8 +72,8 @@ describe('the quickstart, as a mesh', () => {
   });
 });
 
-describe('the quickstart, as a star', () => {
-  test('workers of a star know of nobody; as a mesh of everybody, and the other way round (F27)', async () => {
+describe('quickstart: as a star', () => {
+  test('a change between star and mesh changes the members that workers list (F27)', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, body('star', { federation: { topology: 'star' } }));
@@ -93,7 +93,7 @@ describe('the quickstart, as a star', () => {
     ]);
   });
 
-  test('a priority is changed, and only of the member that is named (F27)', async () => {
+  test('a changed priority changes only the named member (F27)', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, body('prio'));
@@ -121,7 +121,7 @@ describe('the quickstart, as a star', () => {
     assert.deepEqual((expectStatus(unmatched, 200).json() as SeenFederation).members, now, 'nobody is like that');
   });
 
-  test('a member that is removed is deleted there, and nothing of its name elsewhere (F25)', async () => {
+  test('a removed member is deleted there, and nothing with its name elsewhere (F25)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
     await create(origin, as, { ...body('bystander'), name: 'goner1', federation: undefined, clusters: {} });
@@ -135,7 +135,7 @@ describe('the quickstart, as a star', () => {
     assert.deepEqual(states(await status(origin, as, 'goner0')), ['oscar-cluster-b/goner2: ready']);
   });
 
-  test('delete: false leaves the worker as a service of its own, which takes jobs', async () => {
+  test('delete: false leaves the worker as a plain service, which accepts jobs', async () => {
     const { origin, a, people } = them;
     const as = people.alice;
     await create(origin, as, body('alone', { script: '#!/bin/sh\necho alone\n' }));
@@ -180,7 +180,7 @@ describe('the quickstart, as a star', () => {
   });
 });
 
-test('without a cluster_id of its own the coordinator is known by the id of its cluster, and no worker expands again (F21)', async () => {
+test('cluster id: a coordinator without cluster_id gets the id of its cluster, and no worker expands again (F21)', async () => {
   const { origin, a, b, people } = them;
   const as = people.alice;
   const sent = [a, b].map(({ wire }) => wire.seen.length);
@@ -190,7 +190,7 @@ test('without a cluster_id of its own the coordinator is known by the id of its 
   assert.deepEqual(requests, [2, 2], 'a probe and a create each');
 });
 
-test('an endpoint member is any address: nothing is deployed there, and it is no reason to refuse (F18)', async () => {
+test('endpoint: any address can be an endpoint member; nothing is deployed there, and it fails no create (F18)', async () => {
   const { origin, people } = them;
   const url = 'https://example.org/run';
   const members = [member(them.a, 'anyr1'), { type: 'endpoint', url, cluster_id: '', service_name: '' }];
@@ -202,7 +202,7 @@ test('an endpoint member is any address: nothing is deployed there, and it is no
   );
 });
 
-test('workers made no buckets, and the origin made its own', async () => {
+test('buckets: workers create no buckets, and the origin creates its own', async () => {
   const { origin, a, b, people } = them;
   await create(origin, people.alice, body('data'));
   assert.ok((await buckets(origin)).includes('datar0'));

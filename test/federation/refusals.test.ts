@@ -41,7 +41,7 @@ async function expectUnasked(body: unknown, status: number, words: RegExp): Prom
   assert.ok(!(await services(them.origin)).includes((body as { name: string }).name));
 }
 
-describe('what is wrong with a definition is said before anybody is asked (F29)', () => {
+describe('validation: an invalid definition is rejected before any member is asked (F29)', () => {
   const cases: [name: string, body: () => Record<string, unknown>, words: RegExp][] = [
     [
       'a cluster that nobody knows',
@@ -67,7 +67,7 @@ describe('what is wrong with a definition is said before anybody is asked (F29)'
     [
       'a member twice',
       () => federated('twice', [member(them.a, 'x'), member(them.a, 'x', { priority: 2 })], them.clusters),
-      /members\[1\]: is there twice/,
+      /members\[1\]: is listed twice/,
     ],
     [
       '101 members',
@@ -77,7 +77,7 @@ describe('what is wrong with a definition is said before anybody is asked (F29)'
           Array.from({ length: 101 }, (_, n) => member(them.a, `many${n}`)),
           them.clusters,
         ),
-      /has 101, and this cluster allows 100/,
+      /has 101 members, but this cluster allows at most 100/,
     ],
     [
       'plain http to a public address',
@@ -123,7 +123,7 @@ describe('what is wrong with a definition is said before anybody is asked (F29)'
   for (const [name, body, words] of cases) test(name, () => expectUnasked(body(), 400, words));
 
   for (const name of ['../../system/config', 'a/b', 'a?x=1', 'a#b', 'A b', '..', '%2e%2e', 'x'.repeat(300)]) {
-    test(`a service_name that is none: ${name.slice(0, 30)} (F40)`, () =>
+    test(`an invalid service_name: ${name.slice(0, 30)} (F40)`, () =>
       expectUnasked(federated('slashes', [member(them.a, name)], them.clusters), 400, /service_name/));
   }
 });
@@ -132,20 +132,20 @@ describe('what is wrong with a definition is said before anybody is asked (F29)'
 function expectLines(answer: Answer, status: number, lines: readonly RegExp[]): void {
   expectStatus(answer, status);
   const [sentence, ...said] = answer.text.split('\n');
-  assert.match(sentence ?? '', /nothing was made|was not made/);
+  assert.match(sentence ?? '', /nothing was created|was not created/);
   assert.equal(said.length, lines.length, answer.text);
   for (const [index, line] of lines.entries()) assert.match(said[index] ?? '', line);
 }
 
-describe('one bad member among three: nothing anywhere, and a line for each (F17)', () => {
-  test('a member that nobody reaches is 504', async () => {
+describe('probe: with one bad member of three nothing is created, and the answer has a line for each (F17)', () => {
+  test('an unreachable member is 504', async () => {
     const { b } = them;
     await b.wire.cut();
     try {
       expectLines(await post(federated('away', three('away'), them.clusters)), 504, [
-        /oscar-cluster-a\/away1: nothing is wrong there/,
+        /oscar-cluster-a\/away1: ok/,
         /oscar-cluster-b\/away2: unreachable: /,
-        /oscar-cluster-c\/away3: nothing is wrong there/,
+        /oscar-cluster-c\/away3: ok/,
       ]);
     } finally {
       await b.wire.mend();
@@ -153,13 +153,13 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
     await expectNothing(them.all, namesOf('away'));
   });
 
-  test('credentials that are refused there are 403', async () => {
+  test('credentials that are rejected there are 403', async () => {
     them.b.wire.interfere((_, response) => void response.writeHead(401).end());
     try {
       expectLines(await post(federated('refused', three('refused'), them.clusters)), 403, [
-        /a\/refused1: nothing/,
+        /a\/refused1: ok$/,
         /b\/refused2: refused: cluster "oscar-cluster-b" does not accept who asks/,
-        /c\/refused3: nothing/,
+        /c\/refused3: ok$/,
       ]);
     } finally {
       them.b.wire.interfere();
@@ -167,12 +167,12 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
     await expectNothing(them.all, namesOf('refused'));
   });
 
-  test('a name of somebody else’s service is 409, and that service is not touched (F17, F22)', async () => {
+  test('the name of a service of another user is 409, and that service is not touched (F17, F22)', async () => {
     const { b, people } = them;
     await create(b, people.bob, service('taken2', 'echo bob'));
     const was = await read(b, people.bob, 'taken2');
     const answer = await post(federated('taken', three('taken'), them.clusters));
-    expectLines(answer, 409, [/nothing is wrong/, /b\/taken2: taken: the name belongs to another service/, /nothing/]);
+    expectLines(answer, 409, [/ ok$/, /b\/taken2: taken: another service there has this name/, / ok$/]);
     assert.ok(!answer.text.includes('00000002-bob'), 'whose it is is not said');
     assert.deepEqual(await read(b, people.bob, 'taken2'), was);
     assert.ok((await buckets(b)).includes('taken2'));
@@ -183,7 +183,7 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
     const { origin, a, people } = them;
     await create(origin, people.alice, federated('first', [member(a, 'shared')], them.clusters));
     const second = await post(federated('second', [member(a, 'shared')], them.clusters));
-    expectLines(second, 409, [/a\/shared: taken: the service of that name there is part of another federation/]);
+    expectLines(second, 409, [/a\/shared: taken: the service of this name there is part of another federation/]);
     assert.ok((await services(a)).includes('shared'));
   });
 
@@ -194,7 +194,7 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
       ...clusters,
       alias: { endpoint },
     });
-    expectLines(await post(body), 409, [/nothing is wrong/, /alias\/twin: taken: it is the same service/]);
+    expectLines(await post(body), 409, [/ ok$/, /alias\/twin: taken: it is the same service/]);
     await expectNothing(them.all, ['twins', 'twin']);
   });
 
@@ -209,7 +209,7 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
     await expectNothing(them.all, ['mirror']);
   });
 
-  test('a name that is taken here is 409, and no member was made', async () => {
+  test('a name that is taken here is 409, and no member was created', async () => {
     const { origin, people } = them;
     await create(origin, people.bob, service('mine', 'echo bob'));
     expectStatus(await post(federated('mine', three('mine'), them.clusters)), 409);
@@ -218,7 +218,7 @@ describe('one bad member among three: nothing anywhere, and a line for each (F17
   });
 });
 
-describe('a member that fails only when it is made: all of it is undone (F22, F23)', () => {
+describe('rollback: a member that fails during its create rolls back everything (F22, F23)', () => {
   const FAULTS: Record<string, (response: ServerResponse) => void> = {
     'it answers 500': (response) => response.writeHead(500).end(),
     'it hangs up': (response) => response.destroy(),
@@ -233,7 +233,7 @@ describe('a member that fails only when it is made: all of it is undone (F22, F2
       try {
         const answer = await post(federated(name, three(name), them.clusters));
         assert.ok([424, 504].includes(answer.status), `${answer.status}: ${answer.text}`);
-        assert.match(answer.text, /what had been made is undone/);
+        assert.match(answer.text, /everything that was created is rolled back/);
       } finally {
         them.c.wire.interfere();
       }
@@ -242,7 +242,7 @@ describe('a member that fails only when it is made: all of it is undone (F22, F2
     });
   }
 
-  test('what was sent and not answered is undone too, and makes nothing when it arrives after its undo', async () => {
+  test('a create without an answer is rolled back too, and creates nothing if it arrives after its undo', async () => {
     let late: (() => Promise<void>) | undefined;
     them.c.wire.interfere(async ({ method }, response, passOn) => {
       if (method !== 'POST') return passOn();
@@ -260,7 +260,7 @@ describe('a member that fails only when it is made: all of it is undone (F22, F2
   });
 });
 
-describe('a member that is no manager: refused without a word of what it says (F40)', () => {
+describe('probe: a member that is not a manager is rejected, and its answer is not shown (F40)', () => {
   const SECRET = 'internal page 4711';
   const ANSWERS: Record<string, (response: ServerResponse) => void> = {
     HTML: (response) => response.writeHead(200, { 'content-type': 'text/html' }).end(`<h1>${SECRET}</h1>`),
@@ -290,7 +290,7 @@ describe('a member that is no manager: refused without a word of what it says (F
   }
 });
 
-test('members that hang are given up after their time, and nothing is left (F31)', async () => {
+test('deadline: members that do not answer are abandoned after their time, and nothing is left (F31)', async () => {
   const { a, b, c } = them;
   for (const { wire } of [a, b, c]) wire.interfere(() => undefined);
   try {
@@ -302,7 +302,7 @@ test('members that hang are given up after their time, and nothing is left (F31)
   await expectNothing(them.all, namesOf('hangs'));
 });
 
-test('all members are asked at once, and made at once (F48)', async () => {
+test('concurrency: all members are probed concurrently, and created concurrently (F48)', async () => {
   const { a, b, c, origin, people } = them;
   // Nobody is answered before all have been asked: one after the other would wait for ever.
   const rooms = new Map<string, { waiting: number; all: PromiseWithResolvers<void> }>();

@@ -69,7 +69,7 @@ test('removal: a replica that was never created is gone at once, although its cl
   assert.ok(!(await services(b)).includes('never2'));
 });
 
-test('cause: why a member cannot be asked is its reason and is logged once, and so is its return', async () => {
+test('cause: the reason why a member is unreachable is shown and logged once, and so is its recovery', async () => {
   const { origin, b, people } = them;
   const as = people.alice;
   await granted('cause');

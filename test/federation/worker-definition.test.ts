@@ -49,7 +49,7 @@ function laden(name: string, more: Record<string, unknown> = {}) {
 const bodies = (seen: readonly Seen[], name: string) =>
   seen.filter(({ body }) => body.includes(`"${name}"`)).map(({ body }) => JSON.parse(body) as SeenService);
 
-test('a worker gets the values of secrets, and none of what is the coordinator’s alone (F20, F33, F36, F47)', async () => {
+test('worker: it gets the values of secrets, and nothing that only the coordinator may have (F20, F33, F36, F47)', async () => {
   const { origin, a, b, people } = them;
   await create(origin, people.alice, laden('sent'));
   for (const [{ wire }, name] of [
@@ -72,7 +72,7 @@ test('a worker gets the values of secrets, and none of what is the coordinator�
   }
 });
 
-test('what a worker keeps shows no more than that, and belongs to the user there (F33, F36, F47)', async () => {
+test('worker: what it stores shows no more than that, and belongs to the user there (F33, F36, F47)', async () => {
   const { origin, a, people } = them;
   await create(origin, people.alice, laden('kept'));
   const own = await a.outside.call('GET', '/system/services/kept1', { as: people.alice });
@@ -89,7 +89,7 @@ test('what a worker keeps shows no more than that, and belongs to the user there
   assert.notEqual(worker.token, (await read(origin, people.alice, 'kept')).token, 'its token is of its own cluster');
 });
 
-test('inputs and outputs keep the buckets of the origin', async () => {
+test('worker: inputs and outputs keep the buckets of the origin', async () => {
   const { origin, a, people } = them;
   const paths = {
     input: [{ storage_provider: 'minio', path: 'paths/in' }],
@@ -102,7 +102,7 @@ test('inputs and outputs keep the buckets of the origin', async () => {
   assert.deepEqual(worker.output, mine.output);
 });
 
-test('the coordinator’s own definition is that of no worker (F19)', async () => {
+test('worker: the coordinator’s own definition is not that of a worker (F19)', async () => {
   const { origin, people } = them;
   await create(origin, people.alice, laden('mine', { annotations: { mine: 'yes' } }));
   const mine = await read(origin, people.alice, 'mine');
@@ -111,7 +111,7 @@ test('the coordinator’s own definition is that of no worker (F19)', async () =
   assert.ok(!('refresh_token' in mine.environment.secrets) || mine.environment.secrets['refresh_token'] === '');
 });
 
-test('scripts of what was a worker have the real values of secrets, also after an update that left them blank (F20)', async () => {
+test('worker: scripts of a former worker get the real values of secrets, also after an update that left them blank (F20)', async () => {
   const { origin, a, people } = them;
   const as = people.alice;
   const script = '#!/bin/sh\necho "it is $PASSWORD and [$refresh_token]"\n';
@@ -124,7 +124,7 @@ test('scripts of what was a worker have the real values of secrets, also after a
   assert.match(text + Buffer.from(text, 'base64').toString(), new RegExp(`it is ${ENVIRONMENT_SECRET} and \\[\\]`));
 });
 
-test('a worker shows whose it is', async () => {
+test('worker: its annotations name its coordinator, federation and revision', async () => {
   const { origin, a, people } = them;
   await create(origin, people.alice, laden('shown'));
   const { annotations = {} } = await read(a, people.alice, 'shown1');
@@ -138,7 +138,7 @@ test('a worker shows whose it is', async () => {
   assert.match(uid ?? '', /^[0-9a-f-]{36}$/);
 });
 
-test('a worker shows where its data is: in the store of the origin', async () => {
+test('worker: its view shows that its data is in the store of the origin', async () => {
   const { origin, a, people } = them;
   await create(origin, people.alice, laden('stored'));
   const { storage_providers } = await read(a, people.alice, 'stored1');

@@ -81,7 +81,7 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
     const [as, signature] = [String(headers.authorization), String(headers['x-oscar-member'])];
     for (const { outside } of [leader, other]) {
       const again = await outside.call(method, path, { as, body, headers: { 'x-oscar-member': signature } });
-      assert.match(expectStatus(again, 401).text, /here before/);
+      assert.match(expectStatus(again, 401).text, /already used/);
     }
   });
 

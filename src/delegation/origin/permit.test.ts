@@ -59,7 +59,7 @@ test('permit: a replayed request is rejected here, at another manager, and after
   const recorded = await scene.proof('b');
   await scene.manager.current.delegator.permit(attempt, recorded);
   const heard = await scene.job(key);
-  const repeated = { code: 'bad-signature', message: /here before/ };
+  const repeated = { code: 'bad-signature', message: /already used/ };
   scene.clock.pass(1_000);
   await assert.rejects(scene.manager.current.delegator.permit(attempt, recorded), repeated);
   await assert.rejects(new OriginFollower(scene.manager.current.deps).permit(attempt, recorded), repeated);

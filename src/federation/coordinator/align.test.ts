@@ -166,7 +166,7 @@ const cases: Case[] = [
   },
 ];
 
-describe('a ledger is aligned with a definition', () => {
+describe('align: a ledger follows its definition', () => {
   for (const { name, before, given, after } of cases) {
     test(name, () => {
       const { members, revision } = alignLedger(ledgerOf(...before), alignment(given));
@@ -175,18 +175,18 @@ describe('a ledger is aligned with a definition', () => {
     });
   }
 
-  test('an older definition says nothing', () => {
+  test('an older definition changes nothing', () => {
     const ledger = ledgerOf(entry('b'));
     assert.equal(alignLedger(ledger, alignment({ revision: 2 })), ledger);
   });
 
-  test('what changes nothing is the same ledger', () => {
+  test('a definition that changes nothing returns the same ledger', () => {
     const ledger = ledgerOf(entry('b'));
     assert.equal(alignLedger(ledger, alignment({ revision: 3, wanted: [wanted('b')] })), ledger);
   });
 });
 
-test('members that are leaving are ended unless they have work, others are not', () => {
+test('align: leaving members without jobs are ended, others are not', () => {
   const leaving = { state: 'leaving', reason: 'it still had jobs' } as const;
   const ledger = ledgerOf(entry('b'), entry('c', leaving), entry('d', leaving));
   const { members } = endIdleMembers(ledger, ({ clusterId }) => clusterId === 'd');
@@ -195,7 +195,7 @@ test('members that are leaving are ended unless they have work, others are not',
     [
       ['b/demo', 'made', undefined],
       ['c/demo', 'undoing', undefined],
-      ['d/demo', 'leaving', 'it still has jobs: it is ended when they are done, or after 24 hours'],
+      ['d/demo', 'leaving', 'it still has jobs: it is removed when they end, or after 24 hours'],
     ],
   );
   const waiting = ledgerOf(...members.filter(({ state }) => state !== 'undoing'));

@@ -91,7 +91,7 @@ function markLeaving(member: LedgerMember, now: number): LedgerMember {
 }
 
 /** The reason shown for a leaving member that still has jobs. */
-const HOLDS_WORK = 'it still has jobs: it is ended when they are done, or after 24 hours';
+const HOLDS_WORK = 'it still has jobs: it is removed when they end, or after 24 hours';
 
 /**
  * Leaving members without jobs become `undoing`; adding one again creates it anew. The others get the reason they wait for.
@@ -120,8 +120,8 @@ export function requireLedgerCapacity(ledger: Ledger, wanted: readonly DesiredMe
   if (packedSize({ ...ledger, members, revision: Number.MAX_SAFE_INTEGER }) <= JOURNAL_STATE_BYTES) return;
   const why =
     going.length > 0
-      ? `${going.length} that were removed have not been ended yet, and there is no room for these beside them: try again when they are`
-      : `there is no room for what has to be kept about ${wanted.length}: name fewer, or shorter addresses`;
+      ? `the record of the federation has no room for the new members until ${going.length} removed members are deleted on their clusters: try again later`
+      : `the record of the federation has no room for ${wanted.length} members: list fewer, or use shorter addresses`;
   throw new FederationError('invalid-federation', `federation.members: ${why}`);
 }
 

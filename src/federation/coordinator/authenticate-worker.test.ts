@@ -43,7 +43,7 @@ function signed(key: Secret, { clock }: Scene, { uid = UID, member = 'b/calf', t
   return { ...REQUEST, service: 'cow', header };
 }
 
-test('who has the key of a member is that member', async () => {
+test('signature: a request signed with the key of a member is from that member', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const { ledger, member, record } = await authenticateWorker(signed(key, scene), scene.catalog);
@@ -51,7 +51,7 @@ test('who has the key of a member is that member', async () => {
 });
 
 for (const state of ['wanted', 'made', 'leaving', 'conflict'] as const) {
-  test(`a member that is ${state} has a say`, async () => {
+  test(`signature: a member that is ${state} is accepted`, async () => {
     await using federation = await openFederation((member) => [{ ...member, state }]);
     const { scene, key } = federation;
     assert.equal((await authenticateWorker(signed(key, scene), scene.catalog)).member.state, state);
@@ -59,14 +59,14 @@ for (const state of ['wanted', 'made', 'leaving', 'conflict'] as const) {
 }
 
 for (const state of ['undoing', 'left'] as const) {
-  test(`a member that is ${state} has none`, async () => {
+  test(`signature: a member that is ${state} is rejected`, async () => {
     await using federation = await openFederation((member) => [{ ...member, state }]);
     const { scene, key } = federation;
     await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
   });
 }
 
-test('a member that is known by its signature is heard of, and nobody else', async () => {
+test('signature: onMemberRequest is called only for a member with a valid signature', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const heard: string[] = [];
@@ -77,7 +77,7 @@ test('a member that is known by its signature is heard of, and nobody else', asy
   assert.deepEqual(heard, [member.clusterId]);
 });
 
-test('a member that is ended and made anew is known by its new key alone', async () => {
+test('signature: a member that was removed and created again is accepted with its new key only', async () => {
   const next = newKey();
   await using federation = await openFederation((member) => [
     { ...member, state: 'undoing' },
@@ -89,7 +89,7 @@ test('a member that is ended and made anew is known by its new key alone', async
   await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'bad-signature' });
 });
 
-test('a member that is given another key is known by both meanwhile', async () => {
+test('signature: during a key rotation both keys of a member are accepted', async () => {
   const next = newKey();
   await using federation = await openFederation((member) => [{ ...member, nextKeyId: keyIdOf(next) }]);
   const { scene, key } = federation;
@@ -107,21 +107,21 @@ const forged: [string, (request: WorkerRequest) => WorkerRequest][] = [
   ['no header that can be read', (request) => ({ ...request, header: '' })],
 ];
 for (const [what, forge] of forged) {
-  test(`${what} is refused`, async () => {
+  test(`signature: ${what} is rejected`, async () => {
     await using federation = await openFederation();
     const { scene, key } = federation;
     await assert.rejects(authenticateWorker(forge(signed(key, scene)), scene.catalog), { code: 'bad-signature' });
   });
 }
 
-test('a clock that is wrong is told to who has the key', async () => {
+test('signature: only a request with the right key is told that its clock is wrong', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const late = signed(key, scene, { time: scene.clock.now - 6 * 60_000 });
   await assert.rejects(authenticateWorker(late, scene.catalog), { code: 'bad-signature', message: /clocks/ });
 });
 
-test('of a federation that nobody knows, or a member that is none, it is said that it is gone', async () => {
+test('signature: an unknown federation or member is answered as gone', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   for (const who of [{ uid: 'another' }, { member: 'c/calf' }, { member: 'b/cow' }]) {
@@ -129,7 +129,7 @@ test('of a federation that nobody knows, or a member that is none, it is said th
   }
 });
 
-test('precheck: all that the header alone tells is refused before the body is read', async () => {
+test('precheck: errors that the header shows are rejected before the body is read', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const stranger = signed(new Secret('another key'), scene);
@@ -149,7 +149,7 @@ test('precheck: all that the header alone tells is refused before the body is re
   }
 });
 
-test('when the service is gone, or its name is another’s by now, the federation is gone', async () => {
+test('signature: the federation is gone if its service is gone or another service has its name', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const { services } = scene.catalog;
@@ -162,13 +162,13 @@ test('when the service is gone, or its name is another’s by now, the federatio
   await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
 });
 
-test('what may come once comes once, from each member', async () => {
+test('signature: a request that is accepted once is accepted once from each member', async () => {
   await using federation = await openFederation();
   const { scene, key } = federation;
   const request = { ...signed(key, scene), once: true };
   const together = [1, 2, 3].map(() => authenticateWorker(request, scene.catalog));
   const heard = (await Promise.allSettled(together)).filter(({ status }) => status === 'fulfilled');
   assert.equal(heard.length, 1, 'of several managers that hear it at once, one takes it');
-  await assert.rejects(authenticateWorker(request, scene.catalog), { message: /here before/ });
+  await assert.rejects(authenticateWorker(request, scene.catalog), { message: /already used/ });
   await authenticateWorker(signed(key, scene), scene.catalog);
 });

@@ -120,5 +120,4 @@ async function findCoordinator(ledger: Ledger, service: string, { services }: St
   return record;
 }
 
-const federationGone = () =>
-  new FederationError('federation-gone', 'there is no such federation here, or it has no such member');
+const federationGone = () => new FederationError('federation-gone', 'federation not found, or it has no such member');

@@ -9,7 +9,7 @@ import { changeFederation, changeMembers } from './change-federation.ts';
 import { alice, coordination, federatedBody, memberOn, type World } from './model/coordinator.fixture.ts';
 import { openPassage } from './model/model-cluster.fixture.ts';
 
-describe('members that the administrator adds to the federation of a user', () => {
+describe('members: an administrator adds members to the federation of a user', () => {
   const admin = {
     principal: { kind: 'admin' },
     credential: { kind: 'basic', username: 'oscar', password: new Secret('of this cluster') },
@@ -26,7 +26,7 @@ describe('members that the administrator adds to the federation of a user', () =
     return asked;
   }
 
-  test('are made with the grant of its owner, to whom they belong, and with no account of the administrator', async () => {
+  test('they are created with the grant of the owner, belong to the owner, and use no account of the administrator', async () => {
     const world = await made('b');
     const asked = askedBy(world);
     const getOwnerToken = async () => new Secret('of alice');
@@ -40,12 +40,12 @@ describe('members that the administrator adds to the federation of a user', () =
     assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
   });
 
-  test('wait for their owner where there is no grant', async () => {
+  test('without a grant they stay pending until the owner acts', async () => {
     const world = await made('b');
     const asked = askedBy(world);
     const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { isSelf }));
     assert.deepEqual(pending, [
-      { member: 'c/demo-c', reason: "nobody's credentials are at hand: PUT the service once" },
+      { member: 'c/demo-c', reason: 'no credentials for this member are stored: update the service once with PUT' },
     ]);
     const body = { ...federatedBody(['b', 'c', 'd']), clusters: { c: account } };
     await changeFederation(admin, body, undefined, coordination(world, openPassage, { isSelf }));
@@ -56,11 +56,11 @@ describe('members that the administrator adds to the federation of a user', () =
   });
 });
 
-describe('with the token of the service', () => {
+describe('members: added with the token of the service', () => {
   const token = { principal: { kind: 'service-token', service: 'demo' } } as const;
   const forbidden = (error: unknown) => error instanceof OscarError && error.code === 'not-allowed';
 
-  test('members that are not there yet are added, and made at once with the grant of the owner', async () => {
+  test('a new member is created at once with the grant of the owner', async () => {
     const world = await made('b');
     const asked: Credential[] = [];
     const manager = world.managers.get('c');
@@ -77,19 +77,19 @@ describe('with the token of the service', () => {
     assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
   });
 
-  test('members that are not there yet are added, and wait for somebody who can ask for them', async () => {
+  test('a new member without a grant stays pending', async () => {
     const world = await made('b');
     const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world));
     assert.deepEqual(
       pending.map(({ member }) => member),
       ['c/demo-c'],
     );
-    assert.match(pending[0]?.reason ?? '', /PUT the service once/);
+    assert.match(pending[0]?.reason ?? '', /update the service once with PUT/);
     await changeFederation(alice, federatedBody([]), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
   });
 
-  test('a member that is there stays as it is', async () => {
+  test('an existing member does not change', async () => {
     const world = await made('b');
     const again = parseMembersChange('POST', { members: [{ ...memberOn('b'), priority: 9 }] });
     await changeMembers(token, 'demo', again, coordination(world));
@@ -114,7 +114,7 @@ describe('with the token of the service', () => {
   }
 });
 
-test('members are changed where the coordinator is', async () => {
+test('members: a worker is told to change members at the coordinator', async () => {
   const world = await made('b');
   const deps = coordination(world);
   const current = await deps.services.get('demo');

@@ -34,8 +34,8 @@ function noted(passage: Passage): { readonly passage: Passage; readonly calls: s
   return { passage: { ...passage, request }, calls };
 }
 
-describe('members', () => {
-  test('are added to a service that stood alone, with the refresh token that was among its secrets', async () => {
+describe('members: add, change and remove', () => {
+  test('add: a plain service becomes a coordinator with the refresh token from its secrets', async () => {
     const world = worldOf('b');
     await plain(world);
     const { record, pending } = await changeMembers(alice, 'demo', post('b'), coordination(world));
@@ -45,7 +45,7 @@ describe('members', () => {
     assert.equal(record.service.definition.federation?.topology, 'none');
   });
 
-  test('need a refresh token', async () => {
+  test('add: a refresh token is required', async () => {
     const world = worldOf('b');
     await plain(world, { environment: {} });
     const change = changeMembers(alice, 'demo', post('b'), coordination(world));
@@ -53,7 +53,7 @@ describe('members', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
-  test('on clusters that are unknown, away or refusing are written down, and it is no error', async () => {
+  test('add: members on unknown, unreachable or rejecting clusters are stored with their reason, without an error', async () => {
     const world = await made();
     world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
     const { pending } = await changeMembers(alice, 'demo', post('x', 'b', 'c', 'd'), coordination(world, away('b')));
@@ -62,7 +62,7 @@ describe('members', () => {
       [
         'x/demo-x: cluster "x" is unknown: name it under clusters',
         'b/demo-b: it did not answer',
-        'c/demo-c: the name belongs to another service there: choose another',
+        'c/demo-c: another service there has this name: choose another',
       ],
     );
     assert.deepEqual(await states(world), {
@@ -73,7 +73,7 @@ describe('members', () => {
     });
   });
 
-  test('that leave are what they were, and their keys are gone', async () => {
+  test('removal: adopted members are restored, and the keys are deleted', async () => {
     const world = worldOf('b', 'c', 'd');
     world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
     const before = structuredClone(world.managers.get('b')?.snapshot());
@@ -84,7 +84,7 @@ describe('members', () => {
     assert.equal([...world.cluster.secrets.keys()].filter((key) => key.startsWith('member ')).length, 1);
   });
 
-  test('that are detached stay as services of their own', async () => {
+  test('removal: a detached member stays as a plain service', async () => {
     const world = await made('b', 'c');
     const detach = parseMembersChange('DELETE', { members: [memberOn('b')], delete: false });
     await changeMembers(alice, 'demo', detach, coordination(world));
@@ -92,7 +92,7 @@ describe('members', () => {
     assert.equal(worker(world, 'b')?.worker, undefined);
   });
 
-  test('that cannot be told that they leave are removed from the definition at once, and told later', async () => {
+  test('removal: an unreachable member leaves the definition at once, and is ended later', async () => {
     const world = await made('b', 'c');
     await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
     assert.deepEqual(
@@ -102,7 +102,7 @@ describe('members', () => {
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'b/demo-b': 'undoing' });
   });
 
-  test('removal: a member that was never told to be made is gone at once, whether or not it can be asked', async () => {
+  test('removal: a member whose create was never sent is gone at once, even if it is unreachable', async () => {
     const world = await made('c');
     world.managers.get('d')?.services.set('demo-d', remoteService('bob'));
     await changeMembers(alice, 'demo', post('b', 'd', 'x'), coordination(world, away('b')));
@@ -122,7 +122,7 @@ describe('members', () => {
     assert.equal([...world.cluster.secrets.keys()].filter((key) => key.startsWith('member ')).length, 1);
   });
 
-  test('removal: a member that may have been made is ended later if it cannot be asked now', async () => {
+  test('removal: a member whose create may have been sent is ended later if it is unreachable', async () => {
     const world = await made('c');
     // It is made, and nobody hears of it.
     const lost: Passage = {
@@ -146,7 +146,7 @@ describe('members', () => {
     assert.equal(worker(world, 'b'), undefined);
   });
 
-  test('removal: a member that is removed while it is being looked at is not made afterwards', async () => {
+  test('removal: a member that is removed while it is probed is not created afterwards', async () => {
     const world = await made('c');
     const { promise: looked, resolve: look } = Promise.withResolvers<void>();
     const { promise: removed, resolve: goOn } = Promise.withResolvers<void>();
@@ -173,7 +173,7 @@ describe('members', () => {
     assert.equal(worker(world, 'b'), undefined);
   });
 
-  test('removal: that a member is told to be made is written down before it is', async () => {
+  test('removal: the ledger records that a create is sent before it is sent', async () => {
     const world = await made('c');
     const unrequested: unknown[] = [];
     const watched: Passage = {
@@ -192,7 +192,7 @@ describe('members', () => {
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'b/demo-b': 'made', 'd/demo-d': 'made' });
   });
 
-  test('that are added again while they are being ended are made anew, under another key', async () => {
+  test('add: a member that is added again while it is being ended is created anew with another key', async () => {
     const world = await made('b');
     const key = worker(world, 'b')?.worker?.keyId;
     await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
@@ -204,7 +204,7 @@ describe('members', () => {
     assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
   });
 
-  test('that are added again wait until what was there before is ended', async () => {
+  test('add: a member that is added again waits until the previous service is gone', async () => {
     const world = await made('b');
     const lasting: Passage = {
       ...openPassage,
@@ -215,10 +215,12 @@ describe('members', () => {
     };
     await changeMembers(alice, 'demo', remove('b'), coordination(world, lasting));
     const { pending } = await changeMembers(alice, 'demo', post('b'), coordination(world, lasting));
-    assert.deepEqual(pending, [{ member: 'b/demo-b', reason: 'what was there before is still being ended' }]);
+    assert.deepEqual(pending, [
+      { member: 'b/demo-b', reason: 'the previous service of this name is still being deleted' },
+    ]);
   });
 
-  test('that cannot be stored leave no ledger behind', async () => {
+  test('add: if the definition cannot be stored, no ledger remains', async () => {
     const world = worldOf('b');
     await plain(world);
     const deps = coordination(world);
@@ -232,7 +234,7 @@ describe('members', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
-  test('whose owner ended them there come back only when they are added again', async () => {
+  test('add: a member that its owner deleted comes back only when it is added again', async () => {
     const world = await made('b');
     await endedByOwner(world, 'b');
     assert.deepEqual(await states(world), { 'b/demo-b': 'left' });
@@ -246,7 +248,7 @@ describe('members', () => {
   };
   const nothing = parseMembersChange('PUT', { members: [memberOn('b')] });
 
-  test('whose key is lost get another when their owner is there', async () => {
+  test('key lost: a request of the owner installs a new key', async () => {
     const world = await made('b');
     forgetKeys(world);
     const { pending } = await changeMembers(alice, 'demo', nothing, coordination(world));
@@ -255,7 +257,7 @@ describe('members', () => {
     assert.equal(worker(world, 'b')?.worker?.keyId, (await onlyMember(world)).keyId);
   });
 
-  test('whose key is lost are in conflict where nobody is known there', async () => {
+  test('key lost: without credentials for its cluster, the member is in conflict', async () => {
     const world = await made('b');
     forgetKeys(world);
     const { pending } = await changeMembers(
@@ -264,16 +266,16 @@ describe('members', () => {
       post('c'),
       coordination(world),
     );
-    assert.deepEqual(pending[0], { member: 'b/demo-b', reason: 'key lost: PUT the service once' });
+    assert.deepEqual(pending[0], { member: 'b/demo-b', reason: 'key lost: update the service once with PUT' });
     assert.deepEqual(await states(world), { 'b/demo-b': 'conflict', 'c/demo-c': 'wanted' });
   });
 });
 
-describe('members that are none', () => {
+describe('members: names that are no members', () => {
   const nobody = { cluster_id: 'zz', service_name: 'nobody' };
 
   for (const method of ['DELETE', 'PUT'] as const) {
-    test(`are told to whoever names only them in a ${method}, and nothing is changed`, async () => {
+    test(`a ${method} that names only these reports them and changes nothing`, async () => {
       const world = await made('b');
       const asked: string[] = [];
       const passage: Passage = {
@@ -293,7 +295,7 @@ describe('members that are none', () => {
     });
   }
 
-  test('are told beside what is done about others', async () => {
+  test('they are reported in addition to the changes of other members', async () => {
     const world = await made('b', 'c');
     const intention = parseMembersChange('DELETE', { members: [memberOn('b'), nobody] });
     const { absent } = await changeMembers(alice, 'demo', intention, coordination(world));
@@ -301,7 +303,7 @@ describe('members that are none', () => {
     assert.deepEqual(await states(world), { 'c/demo-c': 'made' });
   });
 
-  test('are not those that are still leaving', async () => {
+  test('members that are still leaving are not reported', async () => {
     const world = await made('b');
     await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
     const { absent } = await changeMembers(alice, 'demo', remove('b'), coordination(world));
@@ -310,7 +312,7 @@ describe('members that are none', () => {
   });
 });
 
-test('members that are named under an old version stay what they were, also those that their owner has ended', async () => {
+test('members: a change with an old version changes nothing, also for members that their owner deleted', async () => {
   const world = await made('b');
   await endedByOwner(world, 'b');
   const change = changeMembers(alice, 'demo', post('b'), coordination(world), 'old' as Version);

@@ -9,8 +9,8 @@ import type { Coordination } from './coordination.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
 
-describe('a new definition', () => {
-  test('is at all members when the answer comes, one revision later', async () => {
+describe('update: a new definition', () => {
+  test('all members have the next revision when the answer arrives', async () => {
     const world = await made('b', 'c');
     const { record, pending } = await changeFederation(
       alice,
@@ -26,7 +26,7 @@ describe('a new definition', () => {
     }
   });
 
-  test('is stored although a member is away, which is named', async () => {
+  test('it is stored although a member is unreachable, and the answer names that member', async () => {
     const world = await made('b', 'c');
     const { record, pending } = await changeFederation(
       alice,
@@ -46,7 +46,7 @@ describe('a new definition', () => {
     ['an empty list of members in it', (body) => ({ ...body, Federation: { members: [] } })],
   ];
   for (const [name, change] of silences) {
-    test(`leaves the members as they are with ${name}, and keeps their grant`, async () => {
+    test(`with ${name}, members and their grant stay as they are`, async () => {
       const world = await made('b');
       const { federation: _, ...body } = federatedBody([]);
       await changeFederation(alice, change({ ...body, environment: {} }), undefined, coordination(world));
@@ -58,7 +58,7 @@ describe('a new definition', () => {
     });
   }
 
-  test('reaches a member although somebody else was at work on it, and wrote down why they could not', async () => {
+  test('it reaches a member although another task on it recorded a failure meanwhile', async () => {
     const world = await made('b');
     const deps = coordination(world);
     let isFirst = true;
@@ -77,7 +77,7 @@ describe('a new definition', () => {
     assert.match(worker(world, 'b')?.body ?? '', /"script":"new"/);
   });
 
-  test('goes past what a member knows, where this manager was restored from a backup', async () => {
+  test('after a restore from a backup, the revision goes past the revision of the members', async () => {
     const world = await made('b', 'c');
     const there = worker(world, 'b');
     assert.ok(there?.worker);
@@ -97,7 +97,7 @@ describe('a new definition', () => {
     }
   });
 
-  test('says of a member that always knows more why it is behind, and asks it no more than twice', async () => {
+  test('a member that is always ahead gets a reason, and is asked at most twice', async () => {
     const world = await made('b');
     const manager = world.managers.get('b');
     assert.ok(manager);
@@ -111,7 +111,7 @@ describe('a new definition', () => {
     assert.equal(known, 40);
   });
 
-  test('with other members makes these and ends those', async () => {
+  test('with other members, new ones are created and missing ones are removed', async () => {
     const world = await made('b', 'c');
     await changeFederation(alice, federatedBody(['c', 'd']), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'd/demo-d': 'made' });
@@ -119,14 +119,14 @@ describe('a new definition', () => {
     assert.ok(worker(world, 'd')?.worker);
   });
 
-  test('is refused with a new member on a cluster that nobody knows', async () => {
+  test('a new member on an unknown cluster is rejected', async () => {
     const world = await made('b');
     const change = changeFederation(alice, federatedBody(['b', 'x']), undefined, coordination(world));
     await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'invalid-federation');
     assert.equal(serviceOf(world).federation?.revision, 1);
   });
 
-  test('under an old version changes nothing', async () => {
+  test('an old version changes nothing', async () => {
     const world = await made('b');
     const change = changeFederation(alice, federatedBody(['b']), 'old' as Version, coordination(world));
     await assert.rejects(
@@ -136,7 +136,7 @@ describe('a new definition', () => {
     assert.equal(worker(world, 'b')?.worker?.revision, 1);
   });
 
-  test('makes members of a service that was in no federation, with the refresh token that it had', async () => {
+  test('adding members to a plain service uses the refresh token that it has', async () => {
     const world = worldOf('b');
     await plain(world);
     const blank = { environment: { secrets: { refresh_token: '', PASSWORD: '' } } };
@@ -156,7 +156,7 @@ describe('a new definition', () => {
     await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'no-grant');
   });
 
-  test('of a service without members is a plain update', async () => {
+  test('a service without members gets a plain update', async () => {
     const world = worldOf('b');
     await plain(world);
     const { record } = await changeFederation(
@@ -169,7 +169,7 @@ describe('a new definition', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
-  test('at once with others is made one after the other, and none is lost', async () => {
+  test('concurrent changes are applied one after the other, and none is lost', async () => {
     const world = await made('b');
     const scripts = ['one', 'two', 'three', 'four'];
     const changes = scripts.map((script) =>

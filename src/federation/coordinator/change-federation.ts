@@ -267,16 +267,16 @@ async function openLedger({ service }: ServiceRecord, deps: Coordination): Promi
   if (role?.role === 'worker') {
     throw new FederationError(
       'not-the-coordinator',
-      `"${definition.name}" belongs to a federation whose coordinator is ${role.origin.service} at ${role.origin.endpoint}: change it there`,
+      `"${definition.name}" is part of a federation whose coordinator is ${role.origin.service} at ${role.origin.endpoint}: change it there`,
     );
   }
   const ledgers = new Ledgers(deps);
   const entry = role && (await ledgers.read(role.uid));
   if (entry?.ledger.phase === 'creating') {
-    throw new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
+    throw new FederationError('origin-away', `the members of "${definition.name}" are still being created: try again`);
   }
   if (entry?.ledger.phase === 'ending' || (role && !entry && !role.committed)) {
-    throw new FederationError('federation-gone', `"${definition.name}" is just being removed`);
+    throw new FederationError('federation-gone', `"${definition.name}" is being removed`);
   }
   const uid = role?.uid ?? deps.newUid();
   const begunAt = deps.now();

@@ -23,7 +23,7 @@ import { removeFederation } from './remove-federation.ts';
 
 const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 
-test('a federation is made whole or not at all, whatever fails, comes late or dies', async () => {
+test('create: a federation is created completely or not at all, whatever fails, is late or crashes', async () => {
   await fc.assert(
     fc.asyncProperty(places, schedules, async (found, schedule) => {
       const life = lifeOf(found, schedule);
@@ -83,7 +83,7 @@ async function assertCurrent({ world }: Life, before: Record<string, unknown>): 
   }
 }
 
-test('after any changes all members are at the newest revision, and those that left are what they were', async () => {
+test('change: after any changes all members have the newest revision, and removed ones are restored', async () => {
   await fc.assert(
     fc.asyncProperty(places, schedules, steps, async (found, schedule, todo) => {
       const { life, before } = await madeOf(found, schedule);
@@ -96,7 +96,7 @@ test('after any changes all members are at the newest revision, and those that l
   );
 });
 
-test('changes that are made at once, while members are looked after, end in one state everywhere', async () => {
+test('change: concurrent changes during reconciliation end in one state everywhere', async () => {
   await fc.assert(
     fc.asyncProperty(places, schedules, steps, async (found, { faults, delay }, todo) => {
       const { life, before } = await madeOf(found, { faults, delay, crashes: [] });
@@ -110,7 +110,7 @@ test('changes that are made at once, while members are looked after, end in one 
   );
 });
 
-test('two federations that want the same names at once are each whole or nothing', async () => {
+test('create: of two concurrent federations with the same names each is complete or absent', async () => {
   await fc.assert(
     fc.asyncProperty(places, schedules, async (found, { faults, delay }) => {
       const life = lifeOf(found, { faults, delay, crashes: [] });
@@ -131,7 +131,7 @@ test('two federations that want the same names at once are each whole or nothing
   );
 });
 
-test('a federation that is deleted is gone everywhere, whatever fails, comes late or dies', async () => {
+test('remove: a removed federation is gone everywhere, whatever fails, is late or crashes', async () => {
   await fc.assert(
     fc.asyncProperty(places, schedules, fc.boolean(), async (found, schedule, isChanged) => {
       const { life, before } = await madeOf(found, schedule);

@@ -33,7 +33,7 @@ const failing = (isHit: (cluster: string, call: string) => boolean, fault: () =>
 });
 const unreachable = () => new PeerError('unreachable', 'it did not answer');
 
-test('what it takes to free the name is taken from the time for making members', async () => {
+test('create: time spent freeing the name counts against the members’ deadline', async () => {
   const world = worldOf('b', 'c');
   const { record } = await createFederation(alice, federatedBody(['b']), coordination(world));
   const uid = record.service.federation?.uid ?? '';
@@ -54,8 +54,8 @@ test('what it takes to free the name is taken from the time for making members',
   await refuses(createFederation(alice, federatedBody(['c']), deps), 'member-unreachable', late);
 });
 
-describe('a create that succeeds', () => {
-  test('has made every member with one uid, and takes work', async () => {
+describe('create: success', () => {
+  test('every member has the same uid, and the service accepts jobs', async () => {
     const world = worldOf('b', 'c');
     const { record, pending } = await createFederation(alice, federatedBody(['b', 'c']), coordination(world));
     assert.deepEqual(pending, []);
@@ -75,7 +75,7 @@ describe('a create that succeeds', () => {
     );
   });
 
-  test('gives members the secrets of the service, and no refresh token', async () => {
+  test('members get the secrets of the service, but not the refresh token', async () => {
     const world = worldOf('b');
     await createFederation(alice, federatedBody(['b']), coordination(world));
     const body = world.managers.get('b')?.services.get('demo-b')?.body ?? '';
@@ -83,7 +83,7 @@ describe('a create that succeeds', () => {
     assert.doesNotMatch(body, /"refresh-token"/);
   });
 
-  test('adopts a service that the caller has there', async () => {
+  test('a service of the caller with the name of a member is adopted', async () => {
     const world = worldOf('b');
     world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
     await createFederation(alice, federatedBody(['b']), coordination(world));
@@ -91,7 +91,7 @@ describe('a create that succeeds', () => {
     assert.ok(adopted?.worker && adopted.before);
   });
 
-  test('may have several members on one manager, as long as they are several services', async () => {
+  test('several members on one manager are accepted if they are different services', async () => {
     const world = worldOf('b');
     const { managers } = world;
     const there = managers.get('b');
@@ -101,7 +101,7 @@ describe('a create that succeeds', () => {
     assert.deepEqual([...there.services.keys()], ['demo-b', 'demo-b2']);
   });
 
-  test('deploys nothing to a member that is a URL', async () => {
+  test('nothing is deployed to a member that is a URL', async () => {
     const world = worldOf();
     const body = federatedBody([]);
     const endpoint = { type: 'endpoint', url: 'https://anywhere.example/' };
@@ -115,7 +115,7 @@ describe('a create that succeeds', () => {
   });
 });
 
-describe('a create that is refused has changed nothing', () => {
+describe('create: a rejected create changes nothing', () => {
   const untouched = async (world: World, create: Promise<unknown>, code: FederationErrorCode, ...says: RegExp[]) => {
     const before = structuredClone(snapshots(world));
     await refuses(create, code, ...says);
@@ -129,7 +129,7 @@ describe('a create that is refused has changed nothing', () => {
     await untouched(world, createFederation(alice, body, coordination(world)), 'no-grant', /refresh_token is required/);
   });
 
-  test('with clusters that nobody knows', async () => {
+  test('with an unknown cluster', async () => {
     const world = worldOf('b');
     const create = createFederation(alice, federatedBody(['x', 'b', 'y']), coordination(world));
     await untouched(world, create, 'invalid-federation', /cluster "x" is unknown/, /cluster "y" is unknown/);
@@ -142,10 +142,10 @@ describe('a create that is refused has changed nothing', () => {
       federatedBody(['b', 'c']),
       coordination(world, openPassage, { mostMembers: 1 }),
     );
-    await untouched(world, create, 'invalid-federation', /has 2, and this cluster allows 1/);
+    await untouched(world, create, 'invalid-federation', /has 2 members, but this cluster allows at most 1 /);
   });
 
-  test('and every member is listed with its reason, the worst deciding the code', async () => {
+  test('every member is listed with its reason, and the worst reason decides the code', async () => {
     const world = worldOf('b', 'c', 'd', 'e');
     world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
     const passage = failing((cluster) => cluster === 'd', unreachable);
@@ -154,9 +154,9 @@ describe('a create that is refused has changed nothing', () => {
       world,
       create,
       'member-taken',
-      /^nothing was made, since not every member of "demo" can be:\n/,
-      /^ {2}b\/demo-b: nothing is wrong there$/m,
-      /^ {2}c\/demo-c: taken: the name belongs to another service there: choose another$/m,
+      /^nothing was created: not every member of "demo" can be created:\n/,
+      /^ {2}b\/demo-b: ok$/m,
+      /^ {2}c\/demo-c: taken: another service there has this name: choose another$/m,
       /^ {2}d\/demo-d: unreachable: it did not answer$/m,
     );
   });
@@ -231,9 +231,9 @@ describe('a create that is refused has changed nothing', () => {
   });
 });
 
-describe('a create that fails at a member', () => {
+describe('create: a member fails', () => {
   for (const call of ['create', 'adopt']) {
-    test(`is undone at once where it succeeded and where nobody knows (${call})`, async () => {
+    test(`members that succeeded and members with an unknown result are rolled back at once (${call})`, async () => {
       const world = worldOf('b', 'c');
       if (call === 'adopt')
         for (const [id, each] of world.managers) each.services.set(`demo-${id}`, remoteService('alice'));
@@ -248,13 +248,13 @@ describe('a create that fails at a member', () => {
         },
       };
       const create = createFederation(alice, federatedBody(['b', 'c']), coordination(world, passage));
-      await refuses(create, 'member-unreachable', /"demo" was not made/, /b\/demo-b: nothing is wrong/);
+      await refuses(create, 'member-unreachable', /"demo" was not created/, /b\/demo-b: ok/);
       assert.deepEqual(snapshots(world), before);
       assert.ok(isEmpty(world));
     });
   }
 
-  test('stays written down where it cannot be undone, and the next create undoes it first', async () => {
+  test('a rollback that fails stays in the ledger, and the next create finishes it first', async () => {
     const world = worldOf('b', 'c');
     const passage = failing(
       (cluster, call) => (cluster === 'c' && call === 'create') || call === 'remove',
@@ -281,7 +281,7 @@ describe('a create that fails at a member', () => {
     assert.equal(await new Ledgers(coordination(world)).read(left.ledger.uid), undefined);
   });
 
-  test('does not ask members when the service cannot be made here', async () => {
+  test('members are not asked if the service cannot be created here', async () => {
     const world = worldOf('b');
     const calls: string[] = [];
     const passage: Passage = {
@@ -303,7 +303,7 @@ describe('a create that fails at a member', () => {
     assert.ok(isEmpty(world));
   });
 
-  test('is undone when the service cannot be made here after all', async () => {
+  test('everything is rolled back if creating the service here fails later', async () => {
     const world = worldOf('b');
     const deps = coordination(world);
     const create = async () => {
@@ -317,7 +317,7 @@ describe('a create that fails at a member', () => {
     assert.ok(isEmpty(world));
   });
 
-  test('is given up when somebody else has taken its ledger', async () => {
+  test('it stops if another manager has claimed its ledger', async () => {
     const world = worldOf('b');
     const deps = coordination(world);
     const meddling: Coordination = {
@@ -334,14 +334,14 @@ describe('a create that fails at a member', () => {
     await refuses(
       createFederation(alice, federatedBody(['b']), meddling),
       'federation-gone',
-      /given up while it was being made/,
+      /abandoned while it was being created/,
     );
     assert.ok(isEmpty(world));
   });
 });
 
-describe('a create that somebody else takes for dead', () => {
-  test('does not ask members once its ledger is not its own', async () => {
+describe('create: another manager takes over the create', () => {
+  test('members are not asked after the ledger was claimed by another manager', async () => {
     const world = worldOf('b');
     const calls: string[] = [];
     const passage: Passage = {
@@ -362,7 +362,7 @@ describe('a create that somebody else takes for dead', () => {
     assert.ok(isEmpty(world));
   });
 
-  test('removes the service that it made after all had been undone', async () => {
+  test('a service that was created after the rollback is removed', async () => {
     const world = worldOf('b');
     const deps = coordination(world);
     const create: Coordination['own']['create'] = async (...parameters) => {
@@ -377,10 +377,10 @@ describe('a create that somebody else takes for dead', () => {
   });
 });
 
-describe('with best effort', () => {
+describe('create: best-effort', () => {
   const body = federatedBody(['b', 'c'], { federation: { deployment: 'best-effort' } });
 
-  test('members that are away are made later, and said so', async () => {
+  test('unreachable members are created later, and the answer says so', async () => {
     const world = worldOf('b', 'c');
     const passage = failing((cluster) => cluster === 'c', unreachable);
     const { record, pending } = await createFederation(alice, body, coordination(world, passage));
@@ -395,7 +395,7 @@ describe('with best effort', () => {
   });
 });
 
-describe('who asks', () => {
+describe('create: credentials', () => {
   /** What each cluster was shown. */
   async function shown(caller: Parameters<typeof createFederation>[0], more: Record<string, unknown>, self?: string) {
     const world = worldOf('b', 'c');
@@ -424,27 +424,27 @@ describe('who asks', () => {
   const password = new Secret('the administrator’s own');
   const basic = { principal: admin, credential: { kind: 'basic', username: 'oscar', password } } as const;
 
-  test('a user is known by the access token everywhere, whatever accounts the definition has', async () => {
+  test('a user is authenticated everywhere with the access token, even if the definition has accounts', async () => {
     const accounts = { clusters: { b: account('b'), c: account('c') } };
     assert.deepEqual(await shown(alice, accounts), { b: 'access-token-of-alice', c: 'access-token-of-alice' });
   });
 
-  test('the administrator is known elsewhere by accounts there, and here by what they came with (F30)', async () => {
+  test('an administrator uses accounts on other clusters, and the credential of the request here (F30)', async () => {
     const accounts = { clusters: { c: account('c') } };
     assert.deepEqual(await shown(basic, accounts, 'b'), { b: 'oscar:the administrator’s own', c: 'at-c:pw-c' });
   });
 
-  test('without an account there the administrator is refused', async () => {
+  test('an administrator without an account on the cluster is rejected', async () => {
     const create = shown(basic, { clusters: { c: account('c') } });
     await refuses(
       create,
       'member-refused',
-      /b\/demo-b: refused: no account there is known: give clusters\.b\.auth_user/,
+      /b\/demo-b: refused: no account is known for this cluster: set clusters\.b\.auth_user/,
     );
   });
 });
 
-test('a name of this cluster that an unfinished create holds is given back first', async () => {
+test('create: a name that an unfinished create holds on this cluster is freed first', async () => {
   const world = worldOf('b');
   const stuck = coordination(world);
   const remove = async () => {

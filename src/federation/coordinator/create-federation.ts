@@ -56,7 +56,7 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   rejectItself(probed, name, deps);
   const mayMiss = federation?.deployment === 'best-effort';
   if (!mayMiss && probed.some(({ problem }) => problem)) {
-    throw membersError(`nothing was made, since not every member of "${name}" can be:`, probed);
+    throw membersError(`nothing was created: not every member of "${name}" can be created:`, probed);
   }
 
   const transaction = await begin(uid, name, probed, deps);
@@ -70,7 +70,10 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
     const [record, results] = [valueOf(own), valueOf(made)];
     const verdicts = toChecks(transaction, results);
     if (!mayMiss && verdicts.some(({ problem }) => problem)) {
-      throw membersError(`"${name}" was not made, since a member failed; what had been made is undone:`, verdicts);
+      throw membersError(
+        `"${name}" was not created: a member failed, and everything that was created is rolled back:`,
+        verdicts,
+      );
     }
     return await commit(transaction, record, results, deps);
   } catch (error) {
@@ -188,7 +191,7 @@ async function createMembers(
       const order = orders.get(keyId);
       try {
         if (problem) throw problem;
-        if (!ready || !order) throw new PeerError('failed', 'it could not be told what to be');
+        if (!ready || !order) throw new PeerError('failed', 'its definition could not be prepared');
         await withinDeadline(budgetOf(member.kind), createMember(peerFor(member, deps), order, ready, ready.as));
         const { revision, digest } = order;
         return { keyId, kind: 'made', revision, digest, instance: ready.instance };
@@ -261,12 +264,15 @@ async function finishAborted(name: string, deps: Coordination): Promise<number> 
 function rejectItself(probed: readonly ProbedMember[], name: string, { here }: Coordination): void {
   const itself = probed.find(({ ready, wanted }) => ready?.instance === here.instance && wanted.service === name);
   if (!itself) return;
-  const message = `federation.members: ${itself.member} is the service itself, under another id of this cluster`;
+  const message = `federation.members: ${itself.member} is the service itself under another id of this cluster`;
   throw new FederationError('invalid-federation', message);
 }
 
 function abortedMeanwhile({ service }: Ledger): FederationError {
-  return new FederationError('federation-gone', `"${service}" was given up while it was being made: create it again`);
+  return new FederationError(
+    'federation-gone',
+    `"${service}" was abandoned while it was being created: create it again`,
+  );
 }
 
 /** A member that can be created, or the reason why it cannot. */
@@ -311,7 +317,7 @@ async function probeMember(
   if (await finishAbortedUndo(probe, address, as, deps)) {
     probe = await peer.probe(name, as);
     if (await findAbortedFederation(probe, new Ledgers(deps)))
-      throw new PeerError('unreachable', `${STILL_ENDING}: try again in a while`);
+      throw new PeerError('unreachable', `${STILL_ENDING}: try again later`);
   }
   return { ...planCreation(probe, undefined), as };
 }
@@ -333,7 +339,7 @@ async function finishAbortedUndo(
   // The caller's credential is used at this cluster only: access here implies nothing about other clusters.
   const standIn: MemberCredentials = async (address) => {
     if (address.clusterId === clusterId) return as;
-    throw new PeerError('refused', 'its owner is not asking');
+    throw new PeerError('refused', 'the request does not come from its owner');
   };
   // The caller waits for the probe, which runs once more after this.
   await continueRemoval(entry, deps, { standIn, wait: (budgetsFor(kind, deps).probe * 2) / 3 });
@@ -346,6 +352,6 @@ function findTwinProblem({ wanted, ready }: ProbedMember, before: readonly Probe
     (other) => ready && other.ready?.instance === ready.instance && other.wanted.service === wanted.service,
   );
   return same
-    ? { problem: new PeerError('taken', `it is the same service as ${same.member}, of the same manager`) }
+    ? { problem: new PeerError('taken', `it is the same service on the same manager as ${same.member}`) }
     : {};
 }

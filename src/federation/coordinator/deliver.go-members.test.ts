@@ -61,7 +61,7 @@ async function settle(): Promise<void> {
 const fakeTime = (t: TestContext) => t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
 
 describe('deadline', () => {
-  test('a create waits 16 s for a member on a Go manager, and is made', async (t) => {
+  test('a create waits 16 s for a member on a Go manager, and succeeds', async (t) => {
     const { deps, hold } = setUp();
     fakeTime(t);
     const held = hold('create');
@@ -73,7 +73,7 @@ describe('deadline', () => {
     assert.deepEqual((await creating).pending, []);
   });
 
-  test('a create looks for 10 s whether a Go manager could, and both together take 19 s', async (t) => {
+  test('a create waits 10 s for the probe of a Go manager, and 19 s in total', async (t) => {
     const { deps, hold } = setUp();
     fakeTime(t);
     const [probing, making] = [hold('probe'), hold('create')];
@@ -88,7 +88,7 @@ describe('deadline', () => {
     making.release();
   });
 
-  test('a create gives a member on one of our managers 8 s, also beside a Go manager', async (t) => {
+  test('a create waits 8 s for a member on one of our managers, even if another member is on a Go manager', async (t) => {
     const { deps, hold, world } = setUp();
     fakeTime(t);
     const held = hold('create');
@@ -135,8 +135,8 @@ describe('deadline', () => {
   });
 });
 
-describe('a slow Go manager', () => {
-  test('keeps nobody from seeing that the other members have a change', async () => {
+describe('slow Go manager', () => {
+  test('other members show a change without waiting for it', async () => {
     const { deps, hold } = setUp();
     const { record } = await createFederation(alice, federatedBody(['b', 'go']), deps);
     const held = hold('update');
@@ -153,7 +153,7 @@ describe('a slow Go manager', () => {
     assert.deepEqual((await changing).pending, []);
   });
 
-  test('is not waited for when the service is deleted: the ledger ends the member, as its owner', async (t) => {
+  test('a delete of the service does not wait for it: the ledger ends the member, with the credentials of the owner', async (t) => {
     const { deps, hold, endedAs } = setUp();
     const { record } = await createFederation(alice, federatedBody(['b', 'go']), deps);
     fakeTime(t);
@@ -174,7 +174,7 @@ describe('a slow Go manager', () => {
     assert.deepEqual(new Set(endedAs), new Set([alice.credential.token.reveal()]));
   });
 
-  test('is not waited for when a create is undone after 19 s: the ledger does it', async (t) => {
+  test('a rollback after 19 s does not wait for it: the ledger finishes the rollback', async (t) => {
     const { deps, hold, world } = setUp();
     fakeTime(t);
     const [probing, making] = [hold('probe'), hold('create')];
@@ -202,7 +202,7 @@ describe('a slow Go manager', () => {
   });
 });
 
-test('order: a create tells to try again while a Go manager still deletes what was there before', async (t) => {
+test('order: a create is told to try again while a Go manager still deletes the previous service', async (t) => {
   const { deps, world, hold } = setUp();
   const { record } = await createFederation(alice, federatedBody(['go']), deps);
   fakeTime(t);
@@ -217,7 +217,7 @@ test('order: a create tells to try again while a Go manager still deletes what w
   again.catch(() => {});
   await settle();
   t.mock.timers.tick(7_000);
-  const message = /go\/demo-go: unreachable: what was there before is still being ended: try again/;
+  const message = /go\/demo-go: unreachable: the previous service of this name is still being deleted: try again/;
   await assert.rejects(again, { code: 'member-unreachable', message });
   assert.equal(world.cluster.services.size, 0);
   held.release();

@@ -44,8 +44,8 @@ const memberKeys = ({ cluster }: World) =>
 const put = (deps: Coordination, script = 'new') =>
   changeFederation(alice, { ...federatedBody([]), script }, undefined, deps);
 
-describe('a PUT by the owner', () => {
-  test('gives every member another key, and forgets the old one', async () => {
+describe('re-key: a PUT of the owner', () => {
+  test('every member gets another key, and the old one is deleted', async () => {
     const { world, deps, keyThere, first, audited } = await scene();
     assert.deepEqual((await put(deps)).pending, []);
     assert.notEqual(keyThere(), first);
@@ -62,7 +62,7 @@ describe('a PUT by the owner', () => {
     ]);
   });
 
-  test('who is not let in there with a token is told by the key it has', async () => {
+  test('a member that rejects the token is updated with its present key', async () => {
     const { manager, deps, keyThere, first, world } = await scene();
     manager.accepts = () => false;
     assert.deepEqual((await put(deps)).pending, []);
@@ -70,7 +70,7 @@ describe('a PUT by the owner', () => {
     assert.equal((await memberOf(world)).revision, 2);
   });
 
-  test('a change of members gives nobody another key', async () => {
+  test('a change of members replaces no key', async () => {
     const { deps, keyThere, first } = await scene();
     await changeMembers(alice, 'demo', parseMembersChange('PUT', { members: [memberOn('b')] }), deps);
     assert.equal(keyThere(), first);
@@ -91,7 +91,7 @@ function losing(call: string, when: 'before' | 'after', error: Error): Passage {
   };
 }
 
-describe('a key that was on its way when something went wrong', () => {
+describe('re-key: a failure while a key is being replaced', () => {
   const faults = [
     ['its answer is lost', 'after', new PeerError('unreachable', 'it did not answer')],
     ['it is lost itself', 'before', new PeerError('unreachable', 'it did not answer')],
@@ -100,7 +100,7 @@ describe('a key that was on its way when something went wrong', () => {
   ] as const;
   for (const [name, when, error] of faults) {
     for (const isOldGood of [true, false]) {
-      test(`${name}: both keys are kept, and one works${isOldGood ? '' : ' when the old one has ended'}`, async () => {
+      test(`${name}: both keys are stored, and one works${isOldGood ? '' : ' after the old one has expired'}`, async () => {
         const { world, manager, deps, as, keyThere } = await scene({}, losing('rekey', when, error));
         await put(deps).catch((reason: unknown) => assert.ok(reason instanceof Crash));
         const { keyId, nextKeyId } = await memberOf(world);
@@ -114,7 +114,7 @@ describe('a key that was on its way when something went wrong', () => {
         assert.deepEqual(memberKeys(world), [keyThere()]);
       });
 
-      test(`${name}: the federation still ends everywhere${isOldGood ? '' : ' when the old one has ended'}`, async () => {
+      test(`${name}: the federation can still be removed everywhere${isOldGood ? '' : ' after the old one has expired'}`, async () => {
         const { world, manager, deps, as } = await scene({}, losing('rekey', when, error));
         await put(deps).catch((reason: unknown) => assert.ok(reason instanceof Crash));
         if (!isOldGood) manager.formerKeys.clear();
@@ -128,8 +128,8 @@ describe('a key that was on its way when something went wrong', () => {
   }
 });
 
-describe('a key of ninety days', () => {
-  test('is replaced where a token can be had', async () => {
+describe('re-key: a key that is 90 days old', () => {
+  test('it is replaced if a token can be obtained', async () => {
     const { world, clock, as, keyThere, first } = await scene();
     const deps = as(openPassage, { getOwnerToken: async () => new Secret('minted') });
     clock.now += 90 * DAY;
@@ -145,7 +145,7 @@ describe('a key of ninety days', () => {
     assert.equal(keyThere(), second);
   });
 
-  test('stays where none can', async () => {
+  test('it stays if no token can be obtained', async () => {
     const { world, clock, as, keyThere, first } = await scene();
     clock.now += 91 * DAY;
     await new Reconciler(as(openPassage)).pass();
@@ -163,7 +163,7 @@ describe('a key of ninety days', () => {
   });
 });
 
-describe('a coordinator that was restored from a backup', () => {
+describe('re-key: a coordinator restored from a backup', () => {
   async function restored(more: Partial<Coordination> = {}) {
     const made = await scene(more);
     const { cluster } = made.world;
@@ -179,15 +179,15 @@ describe('a coordinator that was restored from a backup', () => {
     for (const [key, value] of from ?? []) map.set(key, value);
   }
 
-  test('has lost the keys that were made since, and says so', async () => {
+  test('members with newer keys are shown as key lost', async () => {
     const { world, as, keyThere } = await restored();
     const there = keyThere();
     await new Reconciler(as(openPassage)).pass();
     const { state, reason } = await memberOf(world);
-    assert.deepEqual([state, reason, keyThere()], ['conflict', 'key lost: PUT the service once', there]);
+    assert.deepEqual([state, reason, keyThere()], ['conflict', 'key lost: update the service once with PUT', there]);
   });
 
-  test('has its members again after one PUT by the owner, past what they know', async () => {
+  test('one PUT of the owner repairs its members, with a revision above theirs', async () => {
     const { world, as, keyThere, manager, audited } = await restored();
     await put(as(openPassage), 'after');
     await new Reconciler(as(openPassage, { getOwnerToken: async () => new Secret('minted') })).pass();
@@ -197,7 +197,7 @@ describe('a coordinator that was restored from a backup', () => {
     assert.ok(audited.some(({ what, revision }) => what === 'restored' && (revision ?? 0) > 3));
   });
 
-  test('has them again by itself where a token can be had', async () => {
+  test('it repairs its members itself if a token can be obtained', async () => {
     const { world, as, keyThere, audited } = await restored();
     await new Reconciler(as(openPassage, { getOwnerToken: async () => new Secret('minted') })).pass();
     const { state, keyId, revision } = await memberOf(world);

@@ -247,7 +247,7 @@ async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refus
     if (seen === 'refused')
       return member.kind === 'upstream' ? { keyId, kind: 'conflict', problem } : keyLostResult(keyId);
     // The member was created once, so the reason also says that it is gone.
-    const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
+    const whole = new PeerError('refused', `it no longer exists there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };
   }
 }
@@ -255,14 +255,14 @@ async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refus
 /** A member that claims a revision no backup can explain is not believed: all other members would have to follow it. */
 function aheadResult(keyId: string, known: number, revision: number): MemberResult {
   if (known - revision <= FURTHEST_AHEAD) return { keyId, kind: 'ahead', revision: known };
-  const why = `it claims revision ${known}, too far past ${revision} to be believed: remove it, and add it again`;
+  const why = `it claims revision ${known}, too far above ${revision} to be plausible: remove the member and add it again`;
   return { keyId, kind: 'conflict', problem: new PeerError('failed', why) };
 }
 
 const keyLostResult = (keyId: string): MemberResult => ({
   keyId,
   kind: 'conflict',
-  problem: new PeerError('refused', 'key lost: PUT the service once'),
+  problem: new PeerError('refused', 'key lost: update the service once with PUT'),
 });
 
 function failureResult(keyId: string, problem: PeerError): MemberResult {
@@ -317,7 +317,7 @@ class Announcements {
     this.#writing = before.then((written) => (this.#waiting.has(keyId) ? this.#write() : written));
     const ledger = await this.#writing;
     if (!ledger?.members.some((member) => member.keyId === keyId && isCurrent(member))) {
-      throw new PeerError('failed', 'it was removed before it was made');
+      throw new PeerError('failed', 'it was removed before it was created');
     }
   }
 
@@ -347,7 +347,7 @@ export type CreationPlan =
   | { readonly by: 'repeat'; readonly instance: string };
 
 /** A create waits for this, because Go managers fail if a create overlaps with the delete of its predecessor. */
-export const STILL_ENDING = 'what was there before is still being ended';
+export const STILL_ENDING = 'the previous service of this name is still being deleted';
 
 /** Decides how a member can be created from what exists there; throws `taken` if it cannot. */
 export function planCreation(probe: Probe, uid: string | undefined): CreationPlan {
@@ -359,9 +359,9 @@ export function planCreation(probe: Probe, uid: string | undefined): CreationPla
       return { by: 'adopt', version: probe.version, instance };
     case 'member':
       if (probe.uid === uid) return { by: 'repeat', instance };
-      throw new PeerError('taken', 'the service of that name there is part of another federation');
+      throw new PeerError('taken', 'the service of this name there is part of another federation');
     case 'taken':
-      throw new PeerError('taken', 'the name belongs to another service there: choose another');
+      throw new PeerError('taken', 'another service there has this name: choose another');
   }
 }
 
@@ -373,7 +373,7 @@ export async function createMember(
 ): Promise<void> {
   if (readiness.by === 'create') await peer.create(order, as);
   else if (readiness.by === 'adopt') await peer.adopt(order, readiness.version, as);
-  else if (!(await peer.rekey(order, as))) throw new PeerError('stale', 'it has gone there just now');
+  else if (!(await peer.rekey(order, as))) throw new PeerError('stale', 'it was deleted there a moment ago');
 }
 
 /**

@@ -10,7 +10,7 @@ import { openPassage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
 import { Reconciler } from './reconcile.ts';
 
-describe('two ids of one cluster', () => {
+describe('twins: two ids of one cluster', () => {
   const named = (clusterId: string, service: string) => ({ cluster_id: clusterId, service_name: service });
   const add = (...members: object[]) => parseMembersChange('POST', { members });
 
@@ -31,7 +31,7 @@ describe('two ids of one cluster', () => {
     return { world, manager, deps, pass };
   }
 
-  test('are two members where their services are two', async () => {
+  test('two different services are two members', async () => {
     const { world, deps, pass } = await twins(named('b', 'x'));
     const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'y')), deps);
     assert.deepEqual(pending, []);
@@ -39,11 +39,11 @@ describe('two ids of one cluster', () => {
     assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/y': 'made' });
   });
 
-  test('are no two members of one service: the later one is in conflict, and the worker stays as it is', async () => {
+  test('the same service twice is a conflict of the later member, and the worker stays as it is', async () => {
     const { world, manager, deps, pass } = await twins(named('b', 'x'));
     const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'x')), deps);
     assert.deepEqual(pending, [
-      { member: 'twin/x', reason: 'it is the same service as b/x, of the same manager: remove it' },
+      { member: 'twin/x', reason: 'it is the same service on the same manager as b/x: remove it' },
     ]);
     const before = manager.services.get('x');
     await pass();
@@ -55,7 +55,7 @@ describe('two ids of one cluster', () => {
     assert.deepEqual(await states(world), { 'b/x': 'made' });
   });
 
-  test('that are added together agree on one of them', async () => {
+  test('if both are added together, exactly one becomes the member', async () => {
     const { world, manager, deps, pass } = await twins(named('b', 'y'));
     await changeMembers(alice, 'demo', add(named('b', 'x'), named('twin', 'x')), deps);
     await pass();
@@ -68,12 +68,12 @@ describe('two ids of one cluster', () => {
     assert.deepEqual(await states(world), settled);
   });
 
-  test('of the coordinator are no member of its own service', async () => {
+  test('the coordinator is not a member of its own service under another id', async () => {
     const { world, manager, deps } = await twins(named('b', 'x'));
     const here = { ...deps.here, instance: manager.instance };
     manager.services.set('demo', remoteService('alice'));
     const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'demo')), { ...deps, here });
-    assert.match(pending[0]?.reason ?? '', /it is the service itself, under another id of this cluster/);
+    assert.match(pending[0]?.reason ?? '', /it is the service itself under another id of this cluster/);
     assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/demo': 'conflict' });
   });
 });

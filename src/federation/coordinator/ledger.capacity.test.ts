@@ -45,7 +45,7 @@ async function openScene() {
   };
 }
 
-test('a hundred members are replaced by a hundred others while they are away, and ended when they are back', async () => {
+test('capacity: a hundred unreachable members are replaced by a hundred others, and ended when they are reachable', async () => {
   await using scene = await openScene();
   for (const id of hundred(0)) scene.away.add(id);
   assert.deepEqual((await scene.replaceBy(1)).pending, []);
@@ -60,7 +60,7 @@ test('a hundred members are replaced by a hundred others while they are away, an
   assert.equal(entry?.ledger.members.length, MOST);
 });
 
-test('members for which there is no room beside those that are still to be ended are refused before anything is stored', async () => {
+test('capacity: new members that do not fit beside members still to be ended are rejected before anything is stored', async () => {
   await using scene = await openScene();
   for (const id of ids) if (!hundred(3).includes(id)) scene.away.add(id);
   await scene.replaceBy(1);
@@ -70,7 +70,7 @@ test('members for which there is no room beside those that are still to be ended
     (error) =>
       error instanceof FederationError &&
       error.code === 'invalid-federation' &&
-      /200 that were removed have not been ended yet/.test(error.message),
+      /until 200 removed members are deleted/.test(error.message),
   );
   assert.equal(scene.service()?.federation?.revision, before);
   assert.equal(scene.workers(3), 0);
@@ -79,14 +79,11 @@ test('members for which there is no room beside those that are still to be ended
   assert.equal(scene.service()?.definition.federation?.members, undefined, 'who only removes members is not refused');
 });
 
-test('a definition with more about its members than can be kept is refused', async () => {
+test('capacity: a definition whose members do not fit into the ledger is rejected', async () => {
   const world = worldOf(...ids);
   const deps = coordination(world);
   const long = { ...deps, resolve: (id: string) => ({ address: { ...placeOf(id), endpoint: longest(id) } }) };
-  await assert.rejects(
-    createFederation(alice, federatedBody(hundred(0)), long),
-    /no room for what has to be kept about 100/,
-  );
+  await assert.rejects(createFederation(alice, federatedBody(hundred(0)), long), /has no room for 100 members/);
   assert.equal(world.cluster.journal.size, 0);
 });
 

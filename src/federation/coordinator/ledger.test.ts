@@ -52,7 +52,7 @@ const ledgers: fc.Arbitrary<Ledger> = fc.record(
   { noNullPrototype: true },
 );
 
-test('a ledger is read as it was written', () => {
+test('ledger: reading returns what was written', () => {
   fc.assert(
     fc.property(ledgers, (ledger) => {
       const written = JSON.parse(JSON.stringify(packLedger(ledger)));
@@ -61,7 +61,7 @@ test('a ledger is read as it was written', () => {
   );
 });
 
-test('a hundred members with long names, addresses and reasons fit into one entry', () => {
+test('ledger: a hundred members with long names, addresses and reasons fit into one entry', () => {
   const member = (index: number): LedgerMember => ({
     clusterId: `${'c'.repeat(58)}-${String(index).padStart(4, '0')}`,
     service: 's'.repeat(39),
@@ -95,7 +95,7 @@ test('a hundred members with long names, addresses and reasons fit into one entr
   assert.ok(size <= JOURNAL_STATE_BYTES, `${size} bytes`);
 });
 
-describe('the ledgers in a real journal', () => {
+describe('ledger: in a real journal', () => {
   const ledger: Ledger = {
     uid: 'u1',
     service: 'demo',
@@ -117,7 +117,7 @@ describe('the ledgers in a real journal', () => {
     }
   }
 
-  test('of two who read one version, one writes and the other hears that it was overtaken', () =>
+  test('of two writers with the same version, one succeeds and the other is told', () =>
     using(async (store) => {
       const begun = await store.begin(ledger);
       await store.advance(begun, { ...ledger, phase: 'active' });
@@ -125,14 +125,14 @@ describe('the ledgers in a real journal', () => {
       assert.equal((await store.read('u1'))?.ledger.phase, 'active');
     }));
 
-  test('who claims it second gets nothing', () =>
+  test('the second claim of a ledger fails', () =>
     using(async (store) => {
       const begun = await store.begin(ledger);
       assert.ok(await store.claim(begun));
       assert.equal(await store.claim(begun), undefined);
     }));
 
-  test('any number may amend one ledger at once, and nothing is lost', () =>
+  test('concurrent amendments of one ledger are all applied', () =>
     using(async (store) => {
       await store.begin(ledger);
       const add = (current: Ledger) => ({ ...current, revision: current.revision + 1 });
@@ -141,13 +141,13 @@ describe('the ledgers in a real journal', () => {
       assert.equal(await store.amend('nobody', add), undefined);
     }));
 
-  test('what changes nothing is not written', () =>
+  test('an amendment that changes nothing is not written', () =>
     using(async (store) => {
       const begun = await store.begin(ledger);
       assert.equal((await store.amend('u1', (current) => current))?.version, begun.version);
     }));
 
-  test('all ledgers are listed, and none that is finished', () =>
+  test('all ledgers are listed, except finished ones', () =>
     using(async (store) => {
       for (const uid of ['u1', 'u2', 'u3']) await store.begin({ ...ledger, uid });
       const second = await store.read('u2');

@@ -71,7 +71,7 @@ export function ownerCredentials(
   return async (address) => {
     if (service.owner === CLUSTER_ADMIN) return findAccount(address, accounts);
     if (!getOwnerToken) {
-      throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
+      throw new PeerError('refused', 'no credentials for this member are stored: update the service once with PUT');
     }
     return { kind: 'bearer', token: await getOwnerToken(service).catch(cannotGetToken) };
   };
@@ -97,7 +97,7 @@ export function standInCredentials(
 function cannotGetToken(error: unknown): never {
   if (!(error instanceof OscarError)) throw error;
   if (error.code === 'issuer-unavailable') throw new PeerError('unreachable', error.message, { cause: error });
-  const message = `nobody's credentials are at hand: PUT the service once (${error.message})`;
+  const message = `no credentials for this member are stored: update the service once with PUT (${error.message})`;
   throw new PeerError('refused', message, { cause: error });
 }
 
@@ -105,6 +105,6 @@ function findAccount({ clusterId }: StoredAddress, { clusters = {}, credentials 
   const username = Object.hasOwn(clusters, clusterId) ? clusters[clusterId]?.auth_user : undefined;
   const password = credentials[`clusters/${clusterId}/auth_password`];
   if (username && password) return { kind: 'basic', username, password };
-  const message = `no account there is known: give clusters.${clusterId}.auth_user and auth_password, or ask with an access token`;
+  const message = `no account is known for this cluster: set clusters.${clusterId}.auth_user and auth_password, or send the request with an access token`;
   throw new PeerError('refused', message);
 }

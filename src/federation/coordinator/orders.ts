@@ -72,7 +72,7 @@ export interface PendingMember {
 export function listPending(ledger: Ledger): PendingMember[] {
   return ledger.members
     .filter((member) => isPending(member, ledger))
-    .map((member) => ({ member: memberId(member), reason: member.reason ?? 'it has not answered yet' }));
+    .map((member) => ({ member: memberId(member), reason: member.reason ?? 'no answer yet' }));
 }
 
 /** Whether a member is pending without a reason. */
@@ -94,7 +94,7 @@ export function findTwin(
   { here }: Pick<Coordination, 'here'>,
 ): PeerError | undefined {
   if (instance === here.instance && member.service === service) {
-    return new PeerError('taken', 'it is the service itself, under another id of this cluster: remove it');
+    return new PeerError('taken', 'it is the service itself under another id of this cluster: remove it');
   }
   const rank = (each: LedgerMember) => (each.state === 'made' ? 0 : members.length) + members.indexOf(each);
   const first = members.find(
@@ -106,7 +106,5 @@ export function findTwin(
       memberId(other) !== memberId(member) &&
       rank(other) < rank(member),
   );
-  return (
-    first && new PeerError('taken', `it is the same service as ${memberId(first)}, of the same manager: remove it`)
-  );
+  return first && new PeerError('taken', `it is the same service on the same manager as ${memberId(first)}: remove it`);
 }

@@ -7,7 +7,7 @@ import { ownServices } from './own-services.ts';
 const ROLE = { role: 'coordinator', uid: 'u', revision: 1, committed: false } as const;
 
 for (const principal of [admin, alice]) {
-  test(`what is planned for ${principal.kind} is what is made`, async () => {
+  test(`plan: the planned definition for ${principal.kind} equals the created one`, async () => {
     await using scene = openScene();
     const own = ownServices(scene.catalog);
     const given = body({

@@ -53,8 +53,8 @@ async function scene() {
   };
 }
 
-describe('a member that holds jobs and is removed', () => {
-  test('leaves the definition at once, and is ended when they are done', async () => {
+describe('drain: a removed member that has jobs', () => {
+  test('it leaves the definition at once, and is ended when its jobs have ended', async () => {
     const { change, service, ledger, states, there, pass, jobs, keys } = await scene();
     await change('DELETE');
     assert.deepEqual(
@@ -69,7 +69,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.ok(seen && 'state' in seen);
     assert.deepEqual(
       [seen.state, seen.reason],
-      ['removing', 'it still has jobs: it is ended when they are done, or after 24 hours'],
+      ['removing', 'it still has jobs: it is removed when they end, or after 24 hours'],
     );
     assert.ok(jobs.asked.every((each) => each === `${service().uid} b/demo-b`));
     jobs.held = 0;
@@ -79,7 +79,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.equal(keys(), 1);
   });
 
-  test('is ended at once by force, also when it is leaving already', async () => {
+  test('it is ended at once with force, even if it is already leaving', async () => {
     for (const isLeaving of [false, true]) {
       const { change, there, states } = await scene();
       if (isLeaving) await change('DELETE');
@@ -89,7 +89,7 @@ describe('a member that holds jobs and is removed', () => {
     }
   });
 
-  test('is ended after a day', async () => {
+  test('it is ended after a day', async () => {
     const { change, there, pass, clock } = await scene();
     await change('DELETE');
     clock.now += 24 * HOUR - 1;
@@ -100,7 +100,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.equal(there(), undefined);
   });
 
-  test('stays what it was when it is added again meanwhile', async () => {
+  test('it stays unchanged if it is added again meanwhile', async () => {
     const { change, there, pass, states, jobs } = await scene();
     const before = there()?.worker?.keyId;
     await change('DELETE', { force: false, delete: false });
@@ -112,7 +112,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.equal(there()?.worker?.revision, 3);
   });
 
-  test('is let go as was said, whatever is changed meanwhile', async () => {
+  test('it is detached as requested, whatever is changed meanwhile', async () => {
     const { change, there, pass, deps, jobs } = await scene();
     await change('DELETE', { delete: false });
     await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
@@ -121,7 +121,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.ok(there() && !there()?.worker, 'a service of its own');
   });
 
-  test('stays while nobody can say what it holds', async () => {
+  test('it stays while its jobs are unknown', async () => {
     const { change, there, pass, jobs } = await scene();
     jobs.held = -1;
     await change('DELETE');
@@ -129,7 +129,7 @@ describe('a member that holds jobs and is removed', () => {
     assert.ok(there()?.worker);
   });
 
-  test('ends at once with the service of the coordinator', async () => {
+  test('it is ended at once when the coordinator’s service is deleted', async () => {
     const { change, there, deps, world } = await scene();
     await change('DELETE');
     const record = world.cluster.services.get('demo');

@@ -36,7 +36,7 @@ const meddled = (deps: Coordination, meddle: () => Promise<unknown>): Coordinati
   },
 });
 
-test('the ledger and the keys are written before anybody is asked', async () => {
+test('prepare: ledger and keys are written before any member is asked', async () => {
   const { deps, entry, service, keys } = await scene();
   const before = keys();
   const prepared = await prepareChange(entry, service, { renew: false }, deps);
@@ -45,13 +45,13 @@ test('the ledger and the keys are written before anybody is asked', async () => 
   assert.deepEqual((await new Ledgers(deps).read(entry.ledger.uid))?.ledger, prepared.entry.ledger);
 });
 
-test('an older definition than the ledger knows is not told to anybody', async () => {
+test('prepare: a definition older than the ledger is sent to no member', async () => {
   const { deps, entry, service } = await scene();
   const later = { ...entry, ledger: { ...entry.ledger, revision: 3 } };
   assert.equal(await prepareChange(later, service, { renew: false }, deps), undefined);
 });
 
-test('who is overtaken stops, and leaves the keys that the ledger names', async () => {
+test('prepare: a task that was overtaken stops, and leaves the keys that the ledger names', async () => {
   const { deps, entry, service, keys } = await scene();
   const before = keys();
   const meddling = meddled(deps, async () => {
@@ -62,7 +62,7 @@ test('who is overtaken stops, and leaves the keys that the ledger names', async 
   assert.equal(keys(), before + 1);
 });
 
-test('who is overtaken by the end of the federation leaves no key', async () => {
+test('prepare: a task that was overtaken by the removal of the federation leaves no key', async () => {
   const { world, deps, entry, service, keys } = await scene();
   const before = keys();
   const meddling = meddled(deps, async () => world.cluster.journal.clear());

@@ -40,20 +40,20 @@ const isEmpty = ({ cluster, managers }: Awaited<ReturnType<typeof died>>) =>
     ({ size }) => size === 0,
   );
 
-test('a create that was not committed is undone', async () => {
+test('recover: a create that was not committed is rolled back', async () => {
   const world = await died();
   await recoverFederations(NOON + 1, coordination(world));
   assert.ok(isEmpty(world));
 });
 
-test('a create that another manager may be in the middle of is left alone', async () => {
+test('recover: a create that another manager may be executing is left alone', async () => {
   const world = await died();
   await recoverFederations(NOON, coordination(world));
   const [entry] = await Array.fromAsync(new Ledgers(coordination(world)).all());
   assert.equal(entry?.ledger.phase, 'creating');
 });
 
-test('an end is left to those who look after members, so that nobody waits for one that is silent', async () => {
+test('recover: a removal is left to the reconciler, so that recovery does not wait for silent members', async () => {
   const world = await died();
   const deps = coordination(world);
   const [entry] = await Array.fromAsync(new Ledgers(deps).all());
@@ -66,7 +66,7 @@ test('an end is left to those who look after members, so that nobody waits for o
   assert.ok(isEmpty(world));
 });
 
-test('one that cannot be settled is told of, and hinders no other', async () => {
+test('recover: a federation that cannot be recovered is reported, and the others are recovered', async () => {
   const world = worldOf('b', 'c');
   for (const name of ['bad', 'good']) {
     const deps = coordination(world, dyingAfter('create'), { now: () => NOON });
@@ -93,7 +93,7 @@ test('one that cannot be settled is told of, and hinders no other', async () => 
   assert.ok(isEmpty(world));
 });
 
-test('a service of another federation that has the name by now stays', async () => {
+test('recover: a service of another federation with the same name stays', async () => {
   const world = await died();
   const deps = coordination(world);
   const current = await deps.services.get('demo');
@@ -105,7 +105,7 @@ test('a service of another federation that has the name by now stays', async () 
   assert.equal(world.cluster.journal.size, 0);
 });
 
-test('a service that was committed in its ledger alone takes work', async () => {
+test('recover: a service that is committed only in its ledger becomes committed and accepts jobs', async () => {
   const world = worldOf('b');
   const deps = coordination(world);
   const { record } = await createFederation(alice, federatedBody(['b']), deps);
@@ -116,7 +116,7 @@ test('a service that was committed in its ledger alone takes work', async () => 
   assert.deepEqual(world.cluster.services.get('demo')?.service.federation, role);
 });
 
-test('a service that was made after its create had been given up is removed', async () => {
+test('recover: a service that was created after its create was abandoned is removed', async () => {
   const world = await died();
   world.cluster.journal.clear();
   await recoverFederations(0, coordination(world, openPassage));

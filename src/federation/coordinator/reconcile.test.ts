@@ -60,15 +60,15 @@ async function onlyMember(world: World): Promise<LedgerMember | undefined> {
   return entry?.ledger.members[0];
 }
 
-describe('a pass', () => {
-  test('only looks at a member that is what it should be', async () => {
+describe('reconcile: a pass', () => {
+  test('a member that is up to date is only checked', async () => {
     const { reconciler, calls, world, deps } = await scene();
     await reconciler.pass();
     assert.deepEqual(calls, ['inspect']);
     assert.equal((await onlyMember(world))?.lastSeen, deps.now());
   });
 
-  test('cause: why a member cannot be brought up to date is told when it is new, and that it can be again', async () => {
+  test('cause: the reason why a member cannot be updated is reported once, and so is its recovery', async () => {
     const looks: (string | undefined)[] = [];
     const { reconciler, away, later } = await scene({
       onMemberHealth: ({ service, member, host, problem }) => {
@@ -91,7 +91,7 @@ describe('a pass', () => {
     assert.deepEqual(looks, ['it did not answer', undefined]);
   });
 
-  test('brings a member that was away to the newest revision', async () => {
+  test('a member that was unreachable gets the newest revision', async () => {
     const { reconciler, manager, deps, away, world, later } = await scene();
     away(true);
     await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
@@ -104,7 +104,7 @@ describe('a pass', () => {
     assert.equal((await onlyMember(world))?.reason, undefined);
   });
 
-  test('mends a member that is not what its revision says', async () => {
+  test('a member whose definition differs from its revision is repaired', async () => {
     const { reconciler, manager, calls } = await scene();
     const there = remote(manager);
     assert.ok(there?.worker);
@@ -115,7 +115,7 @@ describe('a pass', () => {
     assert.deepEqual(remote(manager)?.worker, there.worker);
   });
 
-  test('makes a member that is gone again, where a token can be had', async () => {
+  test('a missing member is created again if a token can be obtained', async () => {
     const { reconciler, manager } = await scene({ getOwnerToken: async () => new Secret('minted') });
     manager.services.clear();
     const asked: string[] = [];
@@ -125,21 +125,29 @@ describe('a pass', () => {
     assert.deepEqual(new Set(asked), new Set(['minted']));
   });
 
-  test('only says that a member is gone, where nobody can be asked', async () => {
+  test('a missing member is only reported without credentials', async () => {
     const { reconciler, manager, world } = await scene();
     manager.services.clear();
     await reconciler.pass();
     const member = await onlyMember(world);
     assert.equal(member?.state, 'wanted');
-    assert.match(member.reason ?? '', /it is gone there, and nobody's credentials are at hand: PUT the service once/);
+    assert.match(
+      member.reason ?? '',
+      /it no longer exists there, and no credentials for this member are stored: update the service once with PUT/,
+    );
   });
 
   const refusals: [string, string, string, RegExp][] = [
-    ['refused', 'credentials-expired', 'wanted', /it is gone there, and nobody's .*: PUT the service once \(why\)/],
+    [
+      'refused',
+      'credentials-expired',
+      'wanted',
+      /it no longer exists there, and nobody's .*: PUT the service once \(why\)/,
+    ],
     ['away', 'issuer-unavailable', 'made', /^why$/],
   ];
   for (const [name, code, state, reason] of refusals) {
-    test(`says why a member that is gone is not made again, where a token is ${name}`, async () => {
+    test(`the reason why a missing member is not created again is shown if a token is ${name}`, async () => {
       class MintError extends OscarError {}
       const { reconciler, manager, world } = await scene({
         getOwnerToken: async () => {
@@ -154,7 +162,7 @@ describe('a pass', () => {
     });
   }
 
-  test('does not make a member again that its owner ended', async () => {
+  test('a member that its owner deleted is not created again', async () => {
     const { reconciler, manager, world, calls } = await scene({ getOwnerToken: async () => new Secret('minted') });
     manager.tombstones.add(remote(manager)?.worker?.keyId ?? '');
     manager.services.clear();
@@ -164,7 +172,7 @@ describe('a pass', () => {
     assert.deepEqual(calls, ['inspect']);
   });
 
-  test('never overwrites what is somebody else’s', async () => {
+  test('a service of another owner is never overwritten', async () => {
     const { reconciler, manager, world } = await scene({ getOwnerToken: async () => new Secret('minted') });
     const foreign = remoteService('bob');
     manager.services.set('demo-b', foreign);
@@ -173,7 +181,7 @@ describe('a pass', () => {
     assert.equal(remote(manager), foreign);
   });
 
-  test('goes past a revision that a member knows and this manager has forgotten', async () => {
+  test('after a restore, the revision goes past the revision of a member', async () => {
     const { reconciler, manager, world } = await scene();
     const there = remote(manager);
     assert.ok(there?.worker);
@@ -184,7 +192,7 @@ describe('a pass', () => {
     assert.equal((await onlyMember(world))?.state, 'made');
   });
 
-  test('goes past a member once, however often that knows a later revision, and looks at it less often', async () => {
+  test('a member that is always ahead raises the revision once, and is checked less often', async () => {
     const audited: number[] = [];
     const { reconciler, manager, world, calls, later } = await scene({
       audit: ({ revision = 0 }) => audited.push(revision),
@@ -202,7 +210,7 @@ describe('a pass', () => {
     assert.deepEqual(audited, [21, 81]);
   });
 
-  test('does not believe a revision that no backup explains, and tells the others as before', async () => {
+  test('an implausible revision of a member is ignored, and the other members are not affected', async () => {
     const { reconciler, manager, world } = await scene();
     const there = remote(manager);
     assert.ok(there?.worker);
@@ -215,7 +223,7 @@ describe('a pass', () => {
     assert.equal(world.cluster.services.get('demo')?.service.federation?.revision, 1);
   });
 
-  test('leaves a member that failed alone for a while, longer each time, unless it is woken', async () => {
+  test('a member that failed waits longer each time, unless it is woken', async () => {
     const { reconciler, calls, away, later, world } = await scene();
     away(true);
     await reconciler.pass();
@@ -232,7 +240,7 @@ describe('a pass', () => {
     assert.equal(calls.length, 3);
   });
 
-  test('spreads its interval by chance', async () => {
+  test('the interval is randomized', async () => {
     const { deps, calls } = await scene();
     let chances = 0;
     const reconciler = new Reconciler(deps, { interval: 1, random: () => ++chances % 2 });
@@ -241,7 +249,7 @@ describe('a pass', () => {
     await reconciler.stop();
   });
 
-  test('tells members that were away when the service was deleted, and forgets their keys', async () => {
+  test('members that were unreachable when the service was deleted are ended later, and their keys are deleted', async () => {
     const { reconciler, manager, deps, away, later, world } = await scene();
     away(true);
     const record = await deps.services.get('demo');
@@ -257,7 +265,7 @@ describe('a pass', () => {
     assert.equal(world.cluster.journal.size + world.cluster.secrets.size, 0);
   });
 
-  test('ends members whose service was removed behind the back of the federation, once that is certain', async () => {
+  test('members are ended if their service was removed outside the federation, once that is certain', async () => {
     const { reconciler, manager, later, world } = await scene();
     world.cluster.services.clear();
     await reconciler.pass();
@@ -268,7 +276,7 @@ describe('a pass', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
-  test('ends none because its service is not known here yet', async () => {
+  test('members are not ended only because their service is not known here yet', async () => {
     const { deps, manager, later } = await scene();
     const behind = { ...deps, services: { ...deps.services, get: async () => undefined } };
     later(HOUR);
@@ -276,7 +284,7 @@ describe('a pass', () => {
     assert.ok(remote(manager));
   });
 
-  test('undoes a create that nobody finishes', async () => {
+  test('an abandoned create is rolled back', async () => {
     const { reconciler, deps, later, world } = await scene();
     const ledger = { uid: 'u2', service: 'other', serviceUid: '', phase: 'creating', revision: 1 } as const;
     await new Ledgers(deps).begin({ ...ledger, begunAt: deps.now(), members: [] });
@@ -287,7 +295,7 @@ describe('a pass', () => {
     assert.equal(world.cluster.journal.size, 1);
   });
 
-  test('that fails for one federation is reported, and looks at the others', async () => {
+  test('a failure of one federation is reported, and the others are reconciled', async () => {
     const { deps, calls, world } = await scene();
     const failures: string[] = [];
     const get: Coordination['services']['get'] = async (name) => {
@@ -304,8 +312,8 @@ describe('a pass', () => {
   });
 });
 
-describe('when it is started', () => {
-  test('it looks again when it is woken, and stops when it is told', async () => {
+describe('reconcile: the running loop', () => {
+  test('it runs again when it is woken, and ends when it is stopped', async () => {
     const { reconciler, calls, world, failures } = await scene();
     reconciler.start();
     await eventually(() => assert.deepEqual(calls, ['inspect']));
@@ -320,7 +328,7 @@ describe('when it is started', () => {
     ['answers somebody else', (reconciler, { endpoint }) => reconciler.onPeerRecovered(endpoint)],
   ];
   for (const [sign, give] of signs) {
-    test(`it looks at once at a member that waits and ${sign}, and at no other`, async () => {
+    test(`a waiting member that ${sign} is checked at once, and no other member`, async () => {
       const { reconciler, calls, world, away, later } = await scene();
       away(true);
       for (let failures = 0; failures < 9; failures++) {
@@ -342,7 +350,7 @@ describe('when it is started', () => {
     });
   }
 
-  test('a member that failed just now is not asked at once because it says something, but at the next pass', async () => {
+  test('a member that failed a moment ago is checked at the next pass, not when it sends a request', async () => {
     const { reconciler, calls, world, away, later } = await scene();
     away(true);
     for (let failures = 0; failures < 9; failures++) {
@@ -360,7 +368,7 @@ describe('when it is started', () => {
     assert.deepEqual(calls, ['inspect']);
   });
 
-  test('it looks again after its interval', async () => {
+  test('it runs again after its interval', async () => {
     const { deps, calls } = await scene();
     const reconciler = new Reconciler(deps, { interval: 1 });
     reconciler.start();

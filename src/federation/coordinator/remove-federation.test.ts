@@ -22,7 +22,7 @@ async function made(): Promise<{ world: World; record: ServiceRecord; before: un
   return { world, record, before };
 }
 
-test('members that the federation made are deleted, and adopted ones are what they were', async () => {
+test('remove: created members are deleted, and adopted ones are restored', async () => {
   const { world, record, before } = await made();
   assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
   assert.equal(world.managers.get('b')?.services.size, 0);
@@ -30,7 +30,7 @@ test('members that the federation made are deleted, and adopted ones are what th
   assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
 });
 
-test('without cascade members stay as services of their own', async () => {
+test('remove: without cascade members stay as plain services', async () => {
   const { world, record } = await made();
   await removeFederation(record, { cascade: false }, coordination(world));
   for (const id of ['b', 'c']) {
@@ -40,7 +40,7 @@ test('without cascade members stay as services of their own', async () => {
   assert.equal(world.cluster.journal.size, 0);
 });
 
-test('it is written down before anything is removed', async () => {
+test('remove: the ledger records the removal before anything is removed', async () => {
   const { world, record } = await made();
   const deps = coordination(world);
   let phase: string | undefined;
@@ -56,7 +56,7 @@ test('it is written down before anything is removed', async () => {
   assert.equal(world.cluster.services.size + world.cluster.journal.size, 0);
 });
 
-test('who deletes while it is being made stops that', async () => {
+test('remove: a delete during a create stops the create', async () => {
   const world = worldOf('b');
   const deps = coordination(world);
   const interrupted: Passage = {
@@ -71,20 +71,20 @@ test('who deletes while it is being made stops that', async () => {
   };
   await assert.rejects(
     createFederation(alice, federatedBody(['b']), coordination(world, interrupted)),
-    /given up while it was being made/,
+    /abandoned while it was being created/,
   );
   assert.equal(world.managers.get('b')?.services.size, 0);
   assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
 });
 
-test('a service without a ledger is just removed', async () => {
+test('remove: a service without a ledger is only removed', async () => {
   const { world, record } = await made();
   world.cluster.journal.clear();
   assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
   assert.equal(world.cluster.services.size, 0);
 });
 
-test('a member whose key this manager has forgotten stays in the ledger with that reason, until it is gone', async () => {
+test('remove: a member whose key is lost stays in the ledger with that reason until it is gone', async () => {
   const { world, record } = await made();
   const { cluster, managers } = world;
   const backup = [cluster.services, cluster.journal, cluster.secrets].map((each) => new Map<string, unknown>(each));
@@ -98,14 +98,14 @@ test('a member whose key this manager has forgotten stays in the ledger with tha
 
   assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
   const [entry] = await Array.fromAsync(new Ledgers(deps).all());
-  assert.match(entry?.ledger.members[0]?.reason ?? '', /^key lost: .*delete it there/);
+  assert.match(entry?.ledger.members[0]?.reason ?? '', /^key lost: .*delete the member there/);
   assert.ok(managers.get('b')?.services.has('demo-b'));
   for (const [id, manager] of managers) manager.services.delete(`demo-${id}`);
   await new Reconciler(deps).pass();
   assert.equal(cluster.journal.size + cluster.secrets.size, 0);
 });
 
-test('a member that knows no keys is ended as the owner, whose credential is had before the service goes', async () => {
+test('remove: a member without keys is ended as the owner, whose credential is obtained before the service is removed', async () => {
   const { world, record } = await made();
   const asked: string[] = [];
   const getOwnerToken = async ({ definition: { name } }: Service) => {
@@ -117,7 +117,7 @@ test('a member that knows no keys is ended as the owner, whose credential is had
   assert.deepEqual(new Set(asked), new Set(['minted']));
 });
 
-test('one that cannot be ended, since nobody can be asked as, stays in the ledger with that reason', async () => {
+test('remove: a member that cannot be ended without credentials stays in the ledger with that reason', async () => {
   const { world, record } = await made();
   const deps = keyless(world, []);
   assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
@@ -125,9 +125,12 @@ test('one that cannot be ended, since nobody can be asked as, stays in the ledge
     const [entry] = await Array.fromAsync(new Ledgers(deps).all());
     return entry?.ledger.members.map(({ reason }) => reason);
   };
-  assert.match(String(await reasons()), /nobody's credentials are at hand/);
+  assert.match(String(await reasons()), /no credentials for this member are stored/);
   await new Reconciler(deps).pass();
-  assert.match(String(await reasons()), /the service is gone here.*delete it there/);
+  assert.match(
+    String(await reasons()),
+    /the service and the grant of its owner no longer exist here: delete the member there/,
+  );
 });
 
 /** All managers of the world are as those written in Go: they ask who stands for a key. */

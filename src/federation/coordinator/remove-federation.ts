@@ -147,7 +147,10 @@ async function storedOwnerCredentials(
 }
 
 const noCredentials: MemberCredentials = async () => {
-  throw new PeerError('refused', 'the service is gone here, and with it what its owner had left: delete it there');
+  throw new PeerError(
+    'refused',
+    'the service and the grant of its owner no longer exist here: delete the member there',
+  );
 };
 
 /** Ends those of the members that are `undoing`, concurrently. */
@@ -198,10 +201,10 @@ const mayHold = (other: LedgerMember, { keyId, service, instance, ...member }: L
 
 /** This manager was restored from a backup that is older than the worker's key. */
 const unknownKey = () =>
-  new PeerError('refused', 'key lost: it has a key there that this manager does not know: delete it there');
+  new PeerError('refused', 'key lost: this manager does not have the key of the member: delete the member there');
 
 /** The reason shown while a Go manager is still deleting a member; a later check finds it gone. */
-const TAKES_LONG = 'its manager is still deleting it: it is looked at again in a while';
+const TAKES_LONG = 'its manager is still deleting it: this manager will check again';
 
 /** Returns undefined if the key is not stored. */
 async function endWithKey(

@@ -110,7 +110,7 @@ const cases: Case[] = [
       entry({
         state: 'made',
         lastSeen: 9,
-        reason: 'it knows a later revision than this manager, which goes past that',
+        reason: 'it has a later revision than this manager; the next revision will be higher',
       }),
     ],
   },
@@ -140,12 +140,12 @@ const cases: Case[] = [
   },
 ];
 
-describe('what came of asking a member', () => {
+describe('results: what a request to a member changes in the ledger', () => {
   for (const { name, before, result, after } of cases) {
     test(name, () => assert.deepEqual(recordResults(ledgerOf(before), [result], 9).members, after));
   }
 
-  test('is not recorded for another of the same name', () => {
+  test('it is not recorded for another member of the same name', () => {
     const ledger = ledgerOf(entry({ keyId: 'new-key' }));
     assert.equal(recordResults(ledger, [made(3)], 9), ledger);
   });

@@ -48,7 +48,7 @@ export function recordResults(ledger: Ledger, results: readonly MemberResult[], 
 const resultKeyIds = (result: MemberResult) =>
   result.kind === 'made' && result.rekeyed !== undefined ? [result.keyId, result.rekeyed] : [result.keyId];
 
-const AHEAD = 'it knows a later revision than this manager, which goes past that';
+const AHEAD = 'it has a later revision than this manager; the next revision will be higher';
 
 function recordResult(before: LedgerMember, result: MemberResult, now: number): LedgerMember[] {
   const member = result.kind === 'made' ? applyRekey(before, result.rekeyed, now) : before;
@@ -135,7 +135,7 @@ export function membersError(sentence: string, verdicts: readonly MemberCheck[])
 }
 
 function formatCheck({ member, problem }: MemberCheck): string {
-  if (!problem) return `  ${member}: nothing is wrong there`;
+  if (!problem) return `  ${member}: ok`;
   return `  ${member}: ${CODE_OF[problem.code].slice('member-'.length)}: ${problem.message}`;
 }
 
@@ -151,7 +151,7 @@ export function toPeerError(error: unknown): PeerError {
 export const leftByOwner = (keyId: string): MemberResult => ({
   keyId,
   kind: 'left',
-  problem: new PeerError('gone', 'its owner ended it there: add it again to have it back'),
+  problem: new PeerError('gone', 'its owner deleted it there: add it again to restore it'),
 });
 
 interface Stores {

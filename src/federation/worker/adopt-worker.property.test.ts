@@ -16,7 +16,7 @@ const step = fc.record({
   dies: fc.option(fc.integer({ min: 1, max: 14 }), { nil: Number.POSITIVE_INFINITY }),
 });
 
-test('whatever was adopted, changed, repeated and interrupted, after the undo it is what it was', async () => {
+test('adopt: after any adoptions, changes, repetitions and crashes, the undo restores the original service', async () => {
   await fc.assert(
     fc.asyncProperty(serviceBodies, fc.array(step, { minLength: 1, maxLength: 6 }), async (given, steps) => {
       await using scene = openScene();

@@ -13,7 +13,7 @@ import { writeTombstone } from './tombstones.ts';
 import { updateWorker } from './update-worker.ts';
 import { NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
-test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
+test('adopt: the service gets the coordinator’s definition, and keeps uid, owner, token and buckets', async () => {
   await using scene = openScene();
   const { service: before, version } = await scene.own();
   const { buckets } = await scene.look();
@@ -45,7 +45,7 @@ test('it becomes what the coordinator sent, and keeps uid, owner, token and buck
   assert.deepEqual(seen.journal, []);
 });
 
-test('its jobs are not ended, neither then nor when it comes back', async () => {
+test('adopt: its jobs are not ended, neither at the adoption nor when it is restored', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const made = order();
@@ -54,7 +54,7 @@ test('its jobs are not ended, neither then nor when it comes back', async () => 
   assert.deepEqual(scene.forgotten, []);
 });
 
-test('after an undo it is what it was, byte for byte, in another version', async () => {
+test('adopt: an undo restores the service byte for byte, with another version', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   await scene.server.putObject({ bucket: 'demo', key: 'in/file' }, Buffer.from('data'), {});
@@ -68,7 +68,7 @@ test('after an undo it is what it was, byte for byte, in another version', async
   assert.notEqual((await scene.get())?.version, version);
 });
 
-test('an adoption that comes again, or many times at once, is the same one', async () => {
+test('adopt: a repeated or concurrent adoption is a no-op', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const before = await scene.look();
@@ -79,7 +79,7 @@ test('an adoption that comes again, or many times at once, is the same one', asy
   assert.deepEqual(await scene.look(), before);
 });
 
-test('only the owner lends a service: not a stranger, nor the administrator somebody’s', async () => {
+test('adopt: only the owner may allow it, not another user, and not the administrator for a user', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const before = await scene.look();
@@ -92,7 +92,7 @@ test('only the owner lends a service: not a stranger, nor the administrator some
   await adoptWorker(admin, made, theirs.version, scene.workers);
 });
 
-test('in another version than was looked at it is not adopted, nor what is not there', async () => {
+test('adopt: a service that is missing, or has another version than the probe found, is rejected', async () => {
   await using scene = openScene();
   await assert.rejects(adoptWorker(alice, order(), 'v' as Version, scene.workers), { code: 'old-version' });
   const { version } = await scene.own();
@@ -102,7 +102,7 @@ test('in another version than was looked at it is not adopted, nor what is not t
   assert.deepEqual(await scene.look(), before);
 });
 
-test('what is in a federation is not adopted by another', async () => {
+test('adopt: a member of one federation is not adopted by another', async () => {
   await using scene = openScene();
   await createWorker(alice, order(), scene.workers);
   const before = await scene.look();
@@ -111,7 +111,7 @@ test('what is in a federation is not adopted by another', async () => {
   assert.deepEqual(await scene.look(), before);
 });
 
-test('an adoption and its undo at the same time leave what was there, whoever is faster', async () => {
+test('adopt: concurrent adoption and undo restore the original service, in either order', async () => {
   await using scene = openScene();
   let { version } = await scene.own();
   const before = await scene.look();
@@ -128,7 +128,7 @@ test('an adoption and its undo at the same time leave what was there, whoever is
   }
 });
 
-test('an undo that found nothing, and forgets what was kept, cannot take what an adoption has just kept', async () => {
+test('adopt: an undo that found nothing does not delete what a concurrent adoption has saved', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const before = await scene.look();
@@ -153,7 +153,7 @@ test('an undo that found nothing, and forgets what was kept, cannot take what an
   assert.deepEqual(await scene.look(), before);
 });
 
-test('an adoption and a change of its owner at the same time: one of them is told, and both are whole', async () => {
+test('adopt: of a concurrent adoption and change of the owner one is rejected, and both are complete', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const made = order();
@@ -171,7 +171,7 @@ test('an adoption and a change of its owner at the same time: one of them is tol
   );
 });
 
-test('a bucket that was deleted meanwhile does not keep it from coming back', async () => {
+test('adopt: a bucket that was deleted meanwhile does not prevent the restore', async () => {
   await using scene = openScene();
   const { service, version } = await scene.own();
   const made = order();

@@ -109,4 +109,4 @@ async function endSubscriptions(before: Service, { objects }: Services): Promise
 }
 
 const versionChanged = (name: string) =>
-  new ServicesError('old-version', `"${name}" has changed since it was looked at: look again before it is adopted`);
+  new ServicesError('old-version', `"${name}" has changed since it was probed: probe it again before adopting it`);

@@ -14,7 +14,7 @@ function signed(made: Order, scene: Scene, time = scene.clock.now): CoordinatorR
   return { ...REQUEST, service: NAME, header: sign(REQUEST, made, { time, nonce: 'n'.repeat(16) }) };
 }
 
-test('who has the key is known by it', async () => {
+test('signature: a request signed with the key of the worker is from its coordinator', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -41,7 +41,7 @@ const forged: [string, (made: Order, scene: Scene) => CoordinatorRequest, 'early
   ],
 ];
 for (const [name, forge, early] of forged) {
-  test(`${name} is refused`, async () => {
+  test(`signature: ${name} is rejected`, async () => {
     await using scene = openScene();
     const made = order();
     await createWorker(alice, made, scene.workers);
@@ -54,7 +54,7 @@ for (const [name, forge, early] of forged) {
   });
 }
 
-test('precheck: a request for a worker that nobody knows is refused before the body is read', async () => {
+test('precheck: a request for an unknown worker is rejected before the body is read', async () => {
   await using scene = openScene();
   const made = order();
   await assert.rejects(precheckCoordinator(signed(made, scene), scene.workers), { code: 'not-found' });
@@ -64,7 +64,7 @@ test('precheck: a request for a worker that nobody knows is refused before the b
   await assert.rejects(precheckCoordinator(signed(made, scene), scene.workers), { code: 'federation-gone' });
 });
 
-test('where there is no such worker nothing is said, where there was one that it has gone', async () => {
+test('signature: an unknown worker is answered as not found, a former one as gone', async () => {
   await using scene = openScene();
   const made = order();
   const ask = () => authenticateCoordinator(signed(made, scene), scene.workers);
@@ -77,7 +77,7 @@ test('where there is no such worker nothing is said, where there was one that it
   await assert.rejects(ask(), { code: 'federation-gone' });
 });
 
-test('a member that is added again, with a new key, is no longer one that has gone', async () => {
+test('signature: a worker that is added again with a new key is no longer answered as gone', async () => {
   await using scene = openScene();
   const first = order();
   await createWorker(alice, first, scene.workers);
@@ -90,7 +90,7 @@ test('a member that is added again, with a new key, is no longer one that has go
   await assert.rejects(authenticateCoordinator(signed(again, scene), scene.workers), { code: 'not-found' });
 });
 
-test('a key that is brought needs no worker, and is worth that key alone', async () => {
+test('signature: a key in the request needs no worker, and is valid for that key only', async () => {
   await using scene = openScene();
   const made = order();
   const request = { ...signed(made, scene), brought: made };

@@ -72,5 +72,5 @@ async function throwUnknownKey(uid: string, service: string, { catalog }: Pick<W
   // The key was deleted with the worker, so the signature cannot be verified. A caller who knows the random uid learns only
   // that the worker is gone.
   if (await wasEnded(uid, service, catalog)) throw workerGone(service);
-  throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
+  throw new ServicesError('not-found', `this federation has no worker "${service}"`);
 }

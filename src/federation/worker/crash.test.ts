@@ -86,7 +86,7 @@ const cases: Case[] = [
 ];
 
 for (const { name, begin, act } of cases) {
-  test(`${name}: a manager that dies between any two of its writes leaves all of it or nothing`, async () => {
+  test(`crash: ${name}: a crash between any two writes leaves all of it or nothing`, async () => {
     const writes = await countWrites({ begin, act });
     assert.ok(writes > 3);
     const after = await outcomeOf({ begin, act });
@@ -105,7 +105,7 @@ for (const { name, begin, act } of cases) {
   });
 }
 
-test('a change that was interrupted anywhere is found and made good by sending it again', async () => {
+test('crash: an update that was interrupted at any write is completed by sending it again', async () => {
   const after = await outcomeOf({ begin: adopted, act: change });
   const writes = await countWrites({ begin: adopted, act: change });
   for (let at = 1; at <= writes; at++) {

@@ -7,7 +7,7 @@ import { releaseWorker } from './release-worker.ts';
 import { writeTombstone } from './tombstones.ts';
 import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
-test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
+test('create: the caller becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -29,7 +29,7 @@ test('whoever asks becomes the owner; token and namespace are of this cluster, w
   });
 });
 
-test('it has its secrets and its key, and nothing in the store of this cluster (F35, F46)', async () => {
+test('create: the worker has its secrets and its key, and nothing in the store of this cluster (F35, F46)', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -42,14 +42,14 @@ test('it has its secrets and its key, and nothing in the store of this cluster (
   });
 });
 
-test('a bucket of this cluster that is called like one of the coordinator means nothing to it', async () => {
+test('create: a bucket of this cluster with the name of one of the coordinator’s buckets is not used', async () => {
   await using scene = openScene();
   await createWorker(alice, order(), scene.workers);
   const { items } = await scene.catalog.services.list({ anyOf: ['input:origin', 'bucket:origin'] as never[] });
   assert.deepEqual(items, []);
 });
 
-test('with the same key again, and many times at once, it is one worker that does not change', async () => {
+test('create: a repeated or concurrent create with the same key makes one worker, which does not change', async () => {
   await using scene = openScene();
   const made = order();
   await Promise.all(Array.from({ length: 6 }, () => createWorker(alice, made, scene.workers)));
@@ -58,7 +58,7 @@ test('with the same key again, and many times at once, it is one worker that doe
   assert.equal((await scene.get())?.version, before?.version);
 });
 
-test('a name that somebody has is taken, by the same person and by the same federation too', async () => {
+test('create: a name that is in use is taken, also for the same user and the same federation', async () => {
   await using scene = openScene();
   await scene.own();
   const before = await scene.look();
@@ -68,7 +68,7 @@ test('a name that somebody has is taken, by the same person and by the same fede
   assert.deepEqual(await scene.look(), before);
 });
 
-test('of two federations that want one name at once, one has it and the other has left nothing', async () => {
+test('create: of two concurrent federations with one name, one gets it and the other leaves nothing', async () => {
   await using scene = openScene();
   const orders = [order(), order()];
   const outcomes = await Promise.allSettled(orders.map((each) => createWorker(alice, each, scene.workers)));
@@ -85,7 +85,7 @@ const refused: [string, object, { code: string }][] = [
   ['what is no definition', { name: NAME }, { code: 'invalid-definition' }],
 ];
 for (const [name, document, error] of refused) {
-  test(`${name} is refused, and nothing is left`, async () => {
+  test(`create: ${name} is rejected, and nothing is left`, async () => {
     await using scene = openScene();
     await scene.catalog.settings.write({ allowedImageRepositories: ['docker.io/library'] });
     const empty = await scene.look();
@@ -94,7 +94,7 @@ for (const [name, document, error] of refused) {
   });
 }
 
-test('a create that arrives after its undo makes nothing', async () => {
+test('create: a create that arrives after its undo creates nothing', async () => {
   await using scene = openScene();
   const late = order();
   const empty = await scene.look();
@@ -103,7 +103,7 @@ test('a create that arrives after its undo makes nothing', async () => {
   assert.deepEqual(await scene.look(), empty);
 });
 
-test('a create and its undo at the same time leave nothing, whoever is faster', async () => {
+test('create: concurrent create and undo leave nothing, in either order', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   for (let round = 0; round < 20; round++) {
@@ -118,7 +118,7 @@ test('a create and its undo at the same time leave nothing, whoever is faster', 
   }
 });
 
-test('an undo that leaves its mark while the worker is being made, and dies, is noticed by who makes it', async () => {
+test('create: a create detects the tombstone of an undo that crashed meanwhile', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();

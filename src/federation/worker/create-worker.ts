@@ -51,7 +51,7 @@ async function create(
 }
 
 export const nameTaken = (name: string) =>
-  new FederationError('member-taken', `the name "${name}" belongs to something else on this cluster: choose another`);
+  new FederationError('member-taken', `the name "${name}" is used by another service on this cluster: choose another`);
 
 /**
  * Parses the definition that the coordinator sent for a worker. This manager sets owner, namespace and token itself (F33).
@@ -63,7 +63,7 @@ export function parseWorker(body: unknown, name: string): ReturnType<typeof read
   if (definition.name === name) return { definition, secrets: { ...secrets, credentials } };
   throw new FederationError(
     'invalid-federation',
-    `the definition is that of "${definition.name}", and the request is about "${name}"`,
+    `the definition is for "${definition.name}", but the request is for "${name}"`,
   );
 }
 

@@ -62,7 +62,7 @@ export async function forwardChange(
   if ('problem' in resolved) {
     throw new FederationError(
       'not-the-coordinator',
-      `${refused?.message}. It is not asked from here: ${resolved.problem}`,
+      `${refused?.message}. The change cannot be forwarded: ${resolved.problem}`,
     );
   }
   const line = coordination.peers.lineTo?.(resolved.address);
@@ -129,11 +129,11 @@ interface Reason {
 
 /** What the coordinator's status codes mean. Its own text is not returned to the caller (F40). */
 const REFUSALS: Readonly<Record<number, Reason>> = {
-  400: { code: 'invalid-federation', why: 'does not take this change: send it there to see why' },
-  401: { code: 'member-refused', why: 'does not know you, or not the key of this worker' },
-  403: { code: 'member-refused', why: 'does not let you change its members' },
-  404: { code: 'member-refused', why: 'has no such service that you may see' },
-  409: { code: 'not-the-coordinator', why: 'does not take this change here: send it there' },
+  400: { code: 'invalid-federation', why: 'rejected this change: send it there to see why' },
+  401: { code: 'member-refused', why: 'did not accept your credentials, or the key of this worker' },
+  403: { code: 'member-refused', why: 'does not allow you to change its members' },
+  404: { code: 'member-refused', why: 'has no such service, or you have no access to it' },
+  409: { code: 'not-the-coordinator', why: 'does not accept this change from a worker: send it there' },
 };
 
 function interpretAnswer({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
@@ -151,7 +151,7 @@ function interpretAnswer({ status, json }: PeerAnswer, record: WorkerRecord, add
 
 function coordinatorAway({ service: { federation, definition } }: WorkerRecord, cause?: Error): FederationError {
   const { service, endpoint } = federation.origin;
-  const message = `the coordinator of "${definition.name}", "${service}" at ${endpoint}, cannot be asked now: try again`;
+  const message = `the coordinator of "${definition.name}", "${service}" at ${endpoint}, cannot be reached: try again`;
   return new FederationError('origin-away', message, { cause });
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { loadInstanceId, resetInstanceId } from './instance.ts';
 import { openScene } from './workers.fixture.ts';
 
-test('a cluster keeps its name, also from one manager to the next, until it is given another', async () => {
+test('instance: a cluster keeps its instance id across managers until the id is replaced', async () => {
   await using scene = openScene();
   const first = await loadInstanceId(scene.catalog);
   assert.equal(await loadInstanceId(scene.catalog), first);

@@ -10,7 +10,7 @@ import { NAME, OWN, openScene } from './workers.fixture.ts';
 
 const MINE = { environment: { PASSWORD: new Secret('mine') }, credentials: { slot: new Secret('mine too') } };
 
-test('the secrets of a record are replaced whole', async () => {
+test('original: the secrets of a record are replaced completely', async () => {
   await using scene = openScene();
   const record = await scene.own();
   await swapSecrets(record, MINE, scene.catalog);
@@ -21,7 +21,7 @@ test('the secrets of a record are replaced whole', async () => {
   });
 });
 
-test('whoever was overtaken writes nothing, and leaves nothing when the service has gone', async () => {
+test('original: a task that was overtaken writes nothing, and leaves nothing if the service is gone', async () => {
   await using scene = openScene();
   const record = await scene.own();
   await updateService(alice, { ...OWN, script: 'echo newer' }, undefined, scene.catalog);
@@ -33,7 +33,7 @@ test('whoever was overtaken writes nothing, and leaves nothing when the service 
   assert.deepEqual((await scene.look()).secrets, {});
 });
 
-test('of two who were both the last for a moment, the later record has its secrets', async () => {
+test('original: after two concurrent writers, the later record has its own secrets', async () => {
   await using scene = openScene();
   const first = await scene.own();
   const { services, secrets } = scene.catalog;

@@ -34,7 +34,10 @@ export async function loadOriginal(keyId: string, { secrets }: Stores): Promise<
   if (!record) return undefined;
   const { definition, token, environment, credentials } = record.values;
   if (!definition || !token || !environment || !credentials) {
-    throw new StoreError('damaged', `what a service was before its adoption is incomplete: restore before/${keyId}`);
+    throw new StoreError(
+      'damaged',
+      `the saved definition of an adopted service is incomplete: restore before/${keyId}`,
+    );
   }
   return {
     definition: JSON.parse(definition.reveal()) as Definition,

@@ -9,14 +9,14 @@ import { NAME, OWN, openScene, order } from './workers.fixture.ts';
 
 const instance = 'this-cluster';
 
-test('where there is nothing, everybody is told so', async () => {
+test('probe: a free name is shown as free to every caller', async () => {
   await using scene = openScene();
   for (const who of [alice, bob, admin]) {
     assert.deepEqual(await probeWorker(who, NAME, scene.workers), { instance, found: 'nothing' });
   }
 });
 
-test('an ordinary service is the owner’s to lend, and taken for everybody else, whatever they may see of it', async () => {
+test('probe: a plain service can be adopted by its owner, and is taken for all others, even if they can see it', async () => {
   await using scene = openScene();
   const { version } = await createService(alice, { ...OWN, visibility: 'public' }, scene.catalog);
   assert.deepEqual(await probeWorker(alice, NAME, scene.workers), { instance, found: 'own', version });
@@ -25,7 +25,7 @@ test('an ordinary service is the owner’s to lend, and taken for everybody else
   }
 });
 
-test('which federation a member belongs to is told to its owner and the administrator alone', async () => {
+test('probe: only the owner and the administrator are told to which federation a member belongs', async () => {
   await using scene = openScene();
   const made = order({ revision: 7 });
   await createWorker(alice, made, scene.workers);
@@ -36,7 +36,7 @@ test('which federation a member belongs to is told to its owner and the administ
   assert.deepEqual(await probeWorker(bob, NAME, scene.workers), { instance, found: 'taken' });
 });
 
-test('a cluster has one id for all its managers, for good', async () => {
+test('probe: all managers of a cluster have the same instance id, which never changes', async () => {
   await using scene = openScene();
   const ids = await Promise.all([1, 2, 3].map(() => loadInstanceId(scene.catalog)));
   assert.equal(new Set([...ids, await loadInstanceId(scene.catalog)]).size, 1);

@@ -10,7 +10,7 @@ import { openScene, order, WORKER } from './workers.fixture.ts';
 
 const orderOf = (name: string) => order({ name, member: `b/${name}` }, { ...WORKER, name });
 
-test('a worker that cannot be ended now holds up no other, is told of, and is ended another time', async () => {
+test('recover: a worker that cannot be ended is reported and ended later, and the others are ended now', async () => {
   await using scene = openScene();
   const { catalog } = scene;
   const empty = await scene.look();

@@ -51,7 +51,7 @@ async function undoIntent({ service, keyId, revision }: WorkerIntent, { catalog 
     if (!adopted || digest !== UNFINISHED || has !== revision) return;
     if (await restoreOriginal(record, catalog)) return deleteMemberData(keyId, catalog);
   }
-  throw new ServicesError('contended', `"${service}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${service}" is being changed by other requests: try again`);
 }
 
 /**

@@ -27,7 +27,7 @@ async function rekeyed(scene: Scene): Promise<{ first: Order; next: Order }> {
 
 const memberKeys = async ({ catalog }: Scene) => (await catalog.secrets.keys('member')).items;
 
-test('the old key is good for ten minutes, if the new one is not used', async () => {
+test('re-key: the old key is valid for ten minutes if the new one is not used', async () => {
   await using scene = openScene();
   const { first, next } = await rekeyed(scene);
   scene.clock.now += 9 * MINUTE;
@@ -37,7 +37,7 @@ test('the old key is good for ten minutes, if the new one is not used', async ()
   assert.equal(await ask(next, scene), next.keyId);
 });
 
-test('the first request with the new key ends the old one', async () => {
+test('re-key: the first request with the new key revokes the old one', async () => {
   await using scene = openScene();
   const { first, next } = await rekeyed(scene);
   assert.equal(await ask(next, scene), next.keyId);
@@ -47,7 +47,7 @@ test('the first request with the new key ends the old one', async () => {
   assert.deepEqual(await memberKeys(scene), [next.keyId]);
 });
 
-test('an old key that is brought ends the worker only as long as it is good', async () => {
+test('re-key: an old key in a request ends the worker only while it is valid', async () => {
   await using scene = openScene();
   const { first } = await rekeyed(scene);
   const bring = async () => {
@@ -64,7 +64,7 @@ test('an old key that is brought ends the worker only as long as it is good', as
   assert.deepEqual((await memberKeys(scene)).length, 1);
 });
 
-test('what its owner ended is not made again by another key', async () => {
+test('re-key: a worker that its owner deleted is not created again by a new key', async () => {
   await using scene = openScene();
   const { first } = await rekeyed(scene);
   await removeOwnWorker(alice, NAME, undefined, scene.workers);
@@ -73,13 +73,13 @@ test('what its owner ended is not made again by another key', async () => {
   assert.deepEqual(await memberKeys(scene), []);
 });
 
-test('a stranger is told no more than that the name is taken', async () => {
+test('re-key: another user is only told that the name is taken', async () => {
   await using scene = openScene();
   const { first } = await rekeyed(scene);
   await assert.rejects(rekeyWorker(bob, order({ uid: first.uid }), scene.workers), { code: 'member-taken' });
 });
 
-test('a coordinator that has moved is followed', async () => {
+test('re-key: the new address of a coordinator is stored', async () => {
   await using scene = openScene();
   const { first } = await rekeyed(scene);
   const origin = { clusterId: 'a', service: 'origin', endpoint: 'https://moved.example', store: 'https://s.example' };
@@ -89,7 +89,7 @@ test('a coordinator that has moved is followed', async () => {
   assert.deepEqual(record.service.federation.origin, origin);
 });
 
-test('many keys at once leave one, and nothing of the others', async () => {
+test('re-key: concurrent new keys leave one key, and nothing of the others', async () => {
   await using scene = openScene();
   const first = order();
   await createWorker(alice, first, scene.workers);

@@ -65,7 +65,7 @@ async function installKey(
     if (work === 'busy') await waitForWorkerIntent(keyId, catalog);
     else if (await replaceKey(record, order, work, workers)) return true;
   }
-  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
 }
 
 /** Everything that is stored by key id is copied first, so that one write of the record switches to the new key. */

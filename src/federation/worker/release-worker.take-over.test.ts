@@ -20,7 +20,7 @@ function hear(made: Order, { clock, workers }: Scene): Promise<string> {
 const put = ({ workers }: Scene, principal: typeof alice = alice, body: object = OWN) =>
   updatePlainOrFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
 
-test('while its coordinator is heard, a worker is not its owner’s to change, and is told until when', async () => {
+test('take-over: while its coordinator is in contact, a worker cannot be changed by its owner, and the error says until when', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -34,7 +34,7 @@ test('while its coordinator is heard, a worker is not its owner’s to change, a
   }
 });
 
-test('after a day of silence its owner takes it over, and nobody else', async () => {
+test('take-over: after a day without contact the owner, and nobody else, can take the worker over', async () => {
   await using scene = openScene();
   const events: unknown[] = [];
   const workers = { ...scene.workers, audit: (event: unknown) => events.push(event) };
@@ -58,7 +58,7 @@ test('after a day of silence its owner takes it over, and nobody else', async ()
   );
 });
 
-test('an adopted service that is taken over is what its owner writes, not what it was', async () => {
+test('take-over: an adopted service gets the definition of its owner, not the one from before the adoption', async () => {
   await using scene = openScene();
   const { version } = await scene.own();
   const made = order();
@@ -70,7 +70,7 @@ test('an adopted service that is taken over is what its owner writes, not what i
   assert.deepEqual([service?.federation, service?.definition.script], [undefined, 'echo mine again']);
 });
 
-test('a coordinator that was never heard has a day from when its worker is first asked for', async () => {
+test('take-over: for a coordinator without any contact the day starts with the first attempt to change its worker', async () => {
   await using scene = openScene();
   await createWorker(alice, order(), scene.workers);
   scene.clock.now += 100 * HOUR;
@@ -80,7 +80,7 @@ test('a coordinator that was never heard has a day from when its worker is first
   assert.equal((await scene.get())?.service.federation, undefined);
 });
 
-test('an old version is not taken over', async () => {
+test('take-over: an old version is rejected', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -97,7 +97,7 @@ test('an old version is not taken over', async () => {
   assert.ok((await scene.get())?.service.federation);
 });
 
-test('that a coordinator is heard is written once an hour', async () => {
+test('take-over: the time of the last contact is written once an hour', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);

@@ -17,7 +17,7 @@ async function adopted(scene: Scene) {
   return made;
 }
 
-test('undoing a worker that the federation made deletes it with all it has, its jobs too', async () => {
+test('undo: a worker that the federation created is deleted with everything it has, including its jobs', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
@@ -29,7 +29,7 @@ test('undoing a worker that the federation made deletes it with all it has, its 
   assert.deepEqual(scene.forgotten, [uid]);
 });
 
-test('the mark of a key that opened something stays for a week, that of any other for an hour', async () => {
+test('undo: the tombstone of a key with a worker stays for a week, any other for an hour', async () => {
   await using scene = openScene();
   const [made, overtaken] = [order(), order()];
   await createWorker(alice, made, scene.workers);
@@ -42,7 +42,7 @@ test('the mark of a key that opened something stays for a week, that of any othe
   await assert.rejects(createWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });
 });
 
-test('with another key nothing is ended', async () => {
+test('undo: another key ends nothing', async () => {
   await using scene = openScene();
   await adopted(scene);
   const before = await scene.look();
@@ -50,7 +50,7 @@ test('with another key nothing is ended', async () => {
   assert.deepEqual(await scene.look(), before);
 });
 
-test('a service that was made later under the name is not touched by an undo that comes again', async () => {
+test('undo: a repeated undo does not touch a service that was created later with the same name', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -61,7 +61,7 @@ test('a service that was made later under the name is not touched by an undo tha
   assert.deepEqual(await scene.look(), before);
 });
 
-test('an undo that comes again after the service was adopted by another federation does not harm it', async () => {
+test('undo: a repeated undo does not touch a service that another federation has adopted since', async () => {
   await using scene = openScene();
   const first = await adopted(scene);
   await releaseWorker(NAME, 'undo', first.keyId, scene.workers);
@@ -75,7 +75,7 @@ test('an undo that comes again after the service was adopted by another federati
   assert.deepEqual(await scene.look(), own);
 });
 
-test('many undos at once give one thing back', async () => {
+test('undo: concurrent undos restore one service', async () => {
   await using scene = openScene();
   await scene.own();
   const own = await scene.look();
@@ -85,7 +85,7 @@ test('many undos at once give one thing back', async () => {
   assert.deepEqual(await scene.look(), own);
 });
 
-test('detached, it is an ordinary service with the token that it had, and its own place for files', async () => {
+test('detach: the worker becomes a plain service with its token and its own storage', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -103,7 +103,7 @@ test('detached, it is an ordinary service with the token that it had, and its ow
   assert.deepEqual(Object.keys(secrets), [`service/oscar-svc-00000001/${NAME}`]);
 });
 
-test('detached where a bucket is somebody else’s, it goes without', async () => {
+test('detach: if a bucket belongs to another user, the service is detached without it', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -116,7 +116,7 @@ test('detached where a bucket is somebody else’s, it goes without', async () =
   assert.equal(rules.length, 1, 'only that of bob');
 });
 
-test('an adopted service that is detached keeps the data it had, which no longer goes with it', async () => {
+test('detach: an adopted service keeps its data, which is no longer deleted with it', async () => {
   await using scene = openScene();
   const made = await adopted(scene);
   await releaseWorker(NAME, 'detach', made.keyId, scene.workers);
@@ -131,7 +131,7 @@ test('an adopted service that is detached keeps the data it had, which no longer
   assert.deepEqual(Object.keys(secrets), [`service/oscar-svc-00000001/${NAME}`]);
 });
 
-test('its owner deletes a worker where it is, and it is not made again', async () => {
+test('delete: the owner deletes a worker on its cluster, and it is not created again', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
@@ -143,7 +143,7 @@ test('its owner deletes a worker where it is, and it is not made again', async (
   await assert.rejects(createWorker(alice, made, scene.workers), { code: 'federation-gone' });
 });
 
-test('its owner ends an adoption by a delete, and deletes what was there before by another', async () => {
+test('delete: the first delete of the owner ends the adoption, the second deletes the restored service', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   const { version } = await scene.own();
@@ -157,7 +157,7 @@ test('its owner ends an adoption by a delete, and deletes what was there before 
   assert.deepEqual(await scene.look(), empty);
 });
 
-test('a worker that is given another key while its owner deletes it goes all the same', async () => {
+test('delete: a worker is deleted by its owner even if it gets another key meanwhile', async () => {
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
@@ -170,7 +170,7 @@ test('a worker that is given another key while its owner deletes it goes all the
   assert.deepEqual(await scene.look(), empty);
 });
 
-test('an ordinary service is deleted like any, and leaves no mark', async () => {
+test('delete: a plain service is deleted as usual, and leaves no tombstone', async () => {
   await using scene = openScene();
   await scene.own();
   await removeOwnWorker(admin, NAME, undefined, scene.workers);

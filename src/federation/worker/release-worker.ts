@@ -70,7 +70,7 @@ export async function endWorker({ name, ending, keyId, work }: EndRequest, { cat
     const record = await catalog.services.get(name);
     if (!isWorkerWithKey(record, keyId)) break;
     if (attempt > WRITE_ATTEMPTS)
-      throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+      throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
     await confirmTombstone(keyId, catalog);
     await rememberEndedWorker(record.service.federation.uid, name, catalog);
     await forgetContact(record.service.federation.uid, name, catalog);
@@ -151,7 +151,10 @@ export async function restoreOriginal(record: WorkerRecord, catalog: Services): 
 async function originalMissing({ service, version }: WorkerRecord, { services }: Services): Promise<false> {
   const { name } = service.definition;
   if ((await services.get(name))?.version !== version) return false;
-  throw new StoreError('damaged', `what "${name}" was before its adoption is lost: detach it from the federation`);
+  throw new StoreError(
+    'damaged',
+    `the saved definition of "${name}" from before its adoption is lost: detach it from the federation`,
+  );
 }
 
 /** A bucket that was deleted meanwhile, or belongs to another user now, gets no subscription (S5). */
@@ -192,7 +195,7 @@ export async function removeOwnWorker(
     }
     if (await removeRecord(record, catalog)) return;
   }
-  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
 }
 
 /**
@@ -222,7 +225,7 @@ export async function takeOverWorker(
     const then = new Date(heard + TAKE_OVER_AFTER).toISOString();
     throw new FederationError(
       'not-the-coordinator',
-      `${refused}. If its coordinator stays silent, a PUT after ${then} makes it a service of its own`,
+      `${refused}. If its coordinator stays silent, a PUT after ${then} makes it a plain service`,
     );
   }
   await writeTombstone(keyId, { service: name, reason: 'taken-over', ending: 'detach' }, catalog);

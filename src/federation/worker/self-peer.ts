@@ -30,7 +30,7 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
   const keyOf = async (name: string, as: MemberKey) => {
     const { keyId, isAnother } = await opened(name, as);
     if (!isAnother) return keyId;
-    throw new PeerError('refused', `"${name}" has another key by now`);
+    throw new PeerError('refused', `the key of "${name}" was replaced`);
   };
   return {
     probe: (name, as) => withPeerErrors(async () => probeWorker(await authenticate(as), name, workers)),

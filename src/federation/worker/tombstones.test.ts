@@ -16,7 +16,7 @@ const DAY = 24 * 60 * 60_000;
 const KEY = 'a'.repeat(64);
 const undone = { service: 'demo', reason: 'ended-by-coordinator', ending: 'undo' } as const;
 
-test('a mark stays for seven days, and is then forgotten', async () => {
+test('tombstones: a tombstone expires after seven days', async () => {
   await using scene = openScene();
   await writeTombstone(KEY, undone, scene.catalog);
   await closeTombstone(KEY, scene.catalog);
@@ -31,7 +31,7 @@ test('a mark stays for seven days, and is then forgotten', async () => {
   assert.equal(await wasEnded('uid', 'demo', scene.catalog), false);
 });
 
-test('one whose work is not finished stays however old it is, and says what is to be done', async () => {
+test('tombstones: a tombstone with unfinished work does not expire, and says what is left to do', async () => {
   await using scene = openScene();
   await writeTombstone(KEY, undone, scene.catalog);
   scene.clock.now += 8 * DAY;
@@ -43,7 +43,7 @@ test('one whose work is not finished stays however old it is, and says what is t
   assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog)), []);
 });
 
-test('of keys that opened nothing marks stay for an hour, and there are not more than a thousand', async () => {
+test('tombstones: those of unknown keys expire after an hour, and there are at most a thousand', async () => {
   await using scene = openScene();
   const stray = { ...undone, stray: true };
   const leave = async (first: number, count: number) => {
@@ -63,7 +63,7 @@ test('of keys that opened nothing marks stay for an hour, and there are not more
   assert.ok(await readTombstone(KEY, scene.catalog), 'one of a key that opened something stays');
 });
 
-test('ended again, it is one mark, with the reason and the end that it had', async () => {
+test('tombstones: ending a key again keeps its one tombstone, with the first reason and mode', async () => {
   await using scene = openScene();
   await writeTombstone(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);
   const first = await readTombstone(KEY, scene.catalog);
@@ -73,7 +73,7 @@ test('ended again, it is one mark, with the reason and the end that it had', asy
   assert.deepEqual({ reason, until }, { reason: 'removed-by-owner', until: first?.until });
 });
 
-test('a name that is a worker’s again is no longer one that has ended', async () => {
+test('tombstones: a name that is used by a worker again is no longer answered as gone', async () => {
   await using scene = openScene();
   await rememberEndedWorker('uid', 'demo', scene.catalog);
   await forgetEndedWorker('uid', 'demo', scene.catalog);

@@ -107,7 +107,7 @@ export async function wasEnded(uid: string, service: string, { journal }: Store)
 }
 
 export const workerGone = (service: string) =>
-  new FederationError('federation-gone', `"${service}" was ended here: add it to the federation again to have it back`);
+  new FederationError('federation-gone', `"${service}" was deleted here: add it to the federation again to restore it`);
 
 /** Tombstones that were begun before the given time and are not carried out yet. */
 export async function* openTombstones(
@@ -198,10 +198,7 @@ async function reserveStrayTombstone(
   last.added++;
   if ((await last.count) + last.added <= MOST_STRAY) return;
   last.added--;
-  throw new ServicesError(
-    'contended',
-    'too many keys that open nothing here were ended within an hour: try again later',
-  );
+  throw new ServicesError('contended', 'too many unknown keys were revoked within an hour: try again later');
 }
 
 async function countStray(marks: AsyncIterable<JournalEntry>): Promise<number> {

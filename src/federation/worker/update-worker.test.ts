@@ -15,7 +15,7 @@ const change = (revision: number, letter = 'b', definition: unknown = NEXT) => (
   definition,
 });
 
-test('a newer revision replaces definition and secrets; uid, owner, token and vo stay', async () => {
+test('update: a newer revision replaces definition and secrets; uid, owner, token and vo stay', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -40,7 +40,7 @@ test('a newer revision replaces definition and secrets; uid, owner, token and vo
   });
 });
 
-test('the same revision again changes nothing, unless it is another definition', async () => {
+test('update: the same revision is a no-op, unless the definition differs', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -51,7 +51,7 @@ test('the same revision again changes nothing, unless it is another definition',
   assert.equal((await scene.get())?.service.definition.script, 'echo next');
 });
 
-test('an older revision is refused, and changes nothing', async () => {
+test('update: an older revision is rejected, and changes nothing', async () => {
   await using scene = openScene();
   const made = order({ revision: 5 });
   await createWorker(alice, made, scene.workers);
@@ -60,7 +60,7 @@ test('an older revision is refused, and changes nothing', async () => {
   assert.deepEqual(await scene.look(), before);
 });
 
-test('of many revisions at once the newest is there in the end, with its own secrets', async () => {
+test('update: after concurrent revisions the newest is stored, with its own secrets', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);
@@ -82,7 +82,7 @@ test('of many revisions at once the newest is there in the end, with its own sec
   assert.deepEqual(secrets[`service/oscar-svc-00000001/${NAME}`], { PASSWORD: '5' });
 });
 
-test('a change for another key, for what was ended, or of something else is refused', async () => {
+test('update: a change for another key, a removed worker or another service is rejected', async () => {
   await using scene = openScene();
   const made = order();
   await createWorker(alice, made, scene.workers);

@@ -76,7 +76,7 @@ async function applyUpdate(
       if (!isRace(error)) throw error;
     }
   }
-  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
 }
 
 /** Throws `conflict` if the worker already has a later revision. */
@@ -85,7 +85,7 @@ function isUpToDate({ service }: WorkerRecord, { revision, digest }: WorkerChang
   if (revision >= federation.revision) return revision === federation.revision && digest === federation.digest;
   throw new StoreError(
     'conflict',
-    `"${service.definition.name}" has revision ${federation.revision} already, and ${revision} is older`,
+    `"${service.definition.name}" already has revision ${federation.revision}; ${revision} is older`,
   );
 }
 

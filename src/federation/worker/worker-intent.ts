@@ -52,7 +52,7 @@ export async function waitForWorkerIntent(keyId: string, catalog: Pick<Services,
     if (!(await hasWorkerIntent(keyId, catalog))) return waited > 0;
     await pause(POLL_INTERVAL);
   }
-  throw new ServicesError('contended', 'this worker is being made already, and that takes long: ask again');
+  throw new ServicesError('contended', 'this worker is already being created by another request: try again');
 }
 
 /** If recovery has claimed the intent, it does the same. */

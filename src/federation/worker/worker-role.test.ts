@@ -15,7 +15,7 @@ const worker: FederationRole = {
 };
 const coordinator: FederationRole = { role: 'coordinator', uid: 'u', revision: 1, committed: true };
 
-test('a coordinator takes no work before its members are made', () => {
+test('role: a coordinator accepts no jobs before its members are created', () => {
   const service = { ...aService(), federation: { ...coordinator, committed: false } };
   assert.equal(federationGuard(service, 'invoke')?.code, 'origin-away');
   assert.equal(federationGuard(service, 'delete'), undefined);

@@ -71,13 +71,13 @@ export function federationGuard(
   action: WorkerAction,
 ): FederationError | undefined {
   if (federation?.role === 'coordinator' && !federation.committed && action === 'invoke') {
-    return new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
+    return new FederationError('origin-away', `the members of "${definition.name}" are still being created: try again`);
   }
   if (federation?.role !== 'worker' || action === 'read' || action === 'delete') return undefined;
   const { service, endpoint } = federation.origin;
   const what =
     action === 'invoke'
-      ? `jobs of "${definition.name}" enter at its coordinator: invoke "${service}" at ${endpoint}`
+      ? `jobs of "${definition.name}" are submitted to its coordinator: invoke "${service}" at ${endpoint}`
       : `"${definition.name}" is the worker of a federation: change "${service}" at ${endpoint}, and it follows`;
   return new FederationError('not-the-coordinator', what);
 }

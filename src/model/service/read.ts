@@ -197,7 +197,7 @@ function reportRepeated(members: readonly Replica[], path: string, report: Repor
   const seen = new Set<string>();
   for (const [index, { type, cluster_id, service_name, url }] of members.entries()) {
     const identity = JSON.stringify([type, cluster_id, service_name, url]);
-    if (seen.has(identity)) report(`${path}[${index}]`, 'is there twice');
+    if (seen.has(identity)) report(`${path}[${index}]`, 'is listed twice');
     seen.add(identity);
   }
 }

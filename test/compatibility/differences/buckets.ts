@@ -54,7 +54,7 @@ export const BUCKETS: readonly Difference[] = [
       'The Go manager means to refuse a change of its visibility, and makes it; the next update of the service then ' +
       'fails and the bucket stays as it is. Here it is 403, and the bucket has the visibility of the service.',
     cases: [
-      { matches: [426], ours: refused(403, /^the bucket "rec-restr" goes with the service "rec-restr"/) },
+      { matches: [426], ours: refused(403, /^the bucket "rec-restr" belongs to the service "rec-restr"/) },
       { matches: [449], ours: patched(RESTRICTED_TO_BOB_AND_CAROL) },
     ],
   },
@@ -107,7 +107,7 @@ export const BUCKETS: readonly Difference[] = [
       'one that is not theirs; a body without a name is 400, and so is a page that was never given out.',
     cases: [
       { matches: [391, 548], ours: refused(404, NOT_THERE) },
-      { matches: [413], ours: refused(400, /^page: is not one that was given out/) },
+      { matches: [413], ours: refused(400, /^page: is not a page token of this manager/) },
       { matches: [427], ours: refused(403, NOT_YOURS) },
       { matches: [429], ours: refused(400, /^bucket_name: is required$/) },
     ],

@@ -69,7 +69,7 @@ export const DECISIONS: readonly Difference[] = [
     kind: 'decision',
     title: 'Deleting a public service of somebody else is forbidden',
     reason: 'The caller sees the service, so the answer is 403 and says who may. The Go manager says 404.',
-    cases: [{ matches: [540], ours: refused(403, /^only the owner of "rec-pub" or the administrator may do that$/) }],
+    cases: [{ matches: [540], ours: refused(403, /^only the owner of "rec-pub" or an administrator may do that$/) }],
   },
   {
     id: 'taken-name',
@@ -89,7 +89,7 @@ export const DECISIONS: readonly Difference[] = [
     cases: [
       {
         matches: [47],
-        ours: refused(400, /^image: "busybox" is in none of the repositories that this cluster allows/),
+        ours: refused(400, /^image: "busybox" is not in a repository that this cluster allows/),
       },
       { matches: [80], ours: refused(400, /^name: must be/) },
       { matches: [81], ours: refused(400, /^cpu: "abc" is not a quantity/) },

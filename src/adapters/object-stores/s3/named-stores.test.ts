@@ -52,7 +52,7 @@ test('named store: a bucket of another owner is refused and stays as it is', asy
   const before = server.describeBucket('hers');
   await assert.rejects(stores.ensure(bucket('hers', { owner: 'bob', ...OF_SECOND })), {
     code: 'bucket-taken',
-    message: 'the bucket "hers" of minio.shared belongs to somebody else: choose another path',
+    message: 'the bucket "hers" of minio.shared belongs to another user: choose another path',
   });
   await stores.remove(bucket('hers'), 'u2');
   assert.deepEqual(server.describeBucket('hers'), before);

@@ -98,7 +98,7 @@ export class NamedStores implements ProviderBuckets {
     const found = this.#parseTags(tags);
     if (!found) return;
     if (found.owner !== owner) {
-      const message = `the bucket "${bucket}" of ${store} belongs to somebody else: choose another path`;
+      const message = `the bucket "${bucket}" of ${store} belongs to another user: choose another path`;
       throw new StorageError('bucket-taken', message);
     }
     if (!found.madeFor || found.madeFor.uid === madeFor.uid) return;
