@@ -12,12 +12,12 @@ import { seededRandom } from './support/seeded-random.ts';
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;
 const FEDERATIONS = LONG ? 200 : 20;
 const CLIENTS = LONG ? 6 : 5;
-/** So many at least; federations are begun as they go on. */
+/** The minimum number of federations. New ones start while others run. */
 const DISTURBANCES = LONG ? 120 : 8;
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2 ** 31));
-/** More than enough for a create to meet a moment in which all managers are there. */
+/** Long enough for a create to find a moment in which all managers run. */
 const TRIES = 30;
-/** How long members may take to be right once all managers are up; without a restart back-offs have to run out first. */
+/** How long members may take to converge once all managers run; without a restart, back-offs must end first. */
 const HEALING = LONG ? 400_000 : 60_000;
 
 test(`${FEDERATIONS} federations while managers are killed and paused (seed ${SEED})`, {
@@ -43,7 +43,7 @@ test(`${FEDERATIONS} federations while managers are killed and paused (seed ${SE
   await chaos.stop();
   t.diagnostic(`${chaos.kills} kills, ${chaos.pauses} pauses`);
 
-  // Of long runs the managers heal by themselves; otherwise one more kill -9 of all spares the wait for back-offs.
+  // In long runs the managers recover by themselves. In short ones a last kill -9 of all managers avoids waiting for back-offs.
   if (!LONG) await Promise.all(clusters.map((each) => each.restart()));
   await eventually(() => checkWhole(plans, clusters, before), HEALING);
   const left = await removeAll(plans, clusters, people);
@@ -60,17 +60,17 @@ interface SeenService {
   readonly federation?: { readonly members?: { cluster_id: string; service_name: string }[] };
 }
 
-/** What becomes of one federation, as far as nobody disturbs it. */
+/** The plan of one federation, if nothing disturbs it. */
 interface Plan {
   readonly name: string;
   readonly coordinator: number;
   readonly members: readonly Member[];
-  /** One that is added later. */
+  /** A member that is added later. */
   readonly late: Member;
   readonly random: () => number;
 }
 
-/** `own`: a service of alice's is there, and is adopted. `foreign`: one of bob's is, so that nothing can be made. */
+/** `own`: alice has a service there, which is adopted. `foreign`: bob has one, so the create must fail. */
 interface Member {
   readonly cluster: number;
   readonly name: string;
@@ -96,7 +96,7 @@ function planOf(index: number): Plan {
   };
 }
 
-/** What is there before, and must be there after. */
+/** The services that exist before, and must exist afterwards. */
 async function settle(clusters: readonly ClusterProcess[], plans: readonly Plan[], people: People): Promise<void> {
   for (const { cluster, name, kind } of plans.flatMap(({ members }) => members)) {
     if (kind === 'new') continue;
@@ -108,7 +108,7 @@ async function settle(clusters: readonly ClusterProcess[], plans: readonly Plan[
   }
 }
 
-/** Kills and pauses, until it is told to stop. */
+/** Kills and pauses managers until it is stopped. */
 class Chaos {
   readonly #clusters: readonly ClusterProcess[];
   readonly #random = seededRandom(SEED ^ 0x5eed);
@@ -136,14 +136,14 @@ class Chaos {
         await victim.restart(this.#random() * 500);
       } else {
         this.pauses += 1;
-        // Now and then for longer than a probe waits.
+        // Sometimes longer than the deadline of a probe.
         await victim.freeze(this.#random() < 0.2 ? 3_500 : this.#random() * 800);
       }
     }
   }
 }
 
-/** A federation is created, and if it came to be it is changed, and maybe removed. */
+/** Creates a federation; if that succeeds, changes it and perhaps removes it. */
 async function live(plan: Plan, clusters: readonly ClusterProcess[], people: People): Promise<void> {
   const { name, coordinator, members, late, random } = plan;
   const origin = at(clusters, coordinator);
@@ -170,7 +170,7 @@ async function live(plan: Plan, clusters: readonly ClusterProcess[], people: Peo
   if (random() < 0.4) await origin.try('DELETE', `/system/services/${name}`, { as });
 }
 
-/** Whoever is refused because somebody is away, or gets no answer, asks again, until it is there. */
+/** Repeats a request until it succeeds, if a manager was unreachable or did not answer. */
 async function create(
   { name, members }: Plan,
   origin: ClusterProcess,
@@ -183,7 +183,7 @@ async function create(
       assert.ok(isFree, `${name} was made over somebody else's service`);
       return;
     }
-    // Taken: by its own first try, whose answer was lost, or by somebody else.
+    // The name is taken: by the first try, whose answer was lost, or by another user.
     if (status === 409) return;
     assert.ok(status === 0 || status === 424 || status >= 500, `${name}: ${status}`);
     await pause(100);
@@ -193,8 +193,8 @@ async function create(
 const memberOf = ({ cluster, name }: Member) => member({ id: IDS[cluster] ?? '' }, name);
 
 /**
- * Each federation is whole or is not: its coordinator and all its members have the same uid and revision, or nothing of
- * it is anywhere. What was there before is a member or is as it was, to the byte. There is nothing else.
+ * Each federation is complete or absent: its coordinator and all its members have the same uid and revision, or nothing of
+ * it exists anywhere. A service that existed before is a member, or is the same byte for byte. Nothing else exists.
  */
 async function checkWhole(
   plans: readonly Plan[],
@@ -231,7 +231,7 @@ async function checkMembers(
   const revisions = new Set<string | undefined>();
   for (const { cluster_id, service_name, state, reason = '' } of members ?? []) {
     const index = IDS.findIndex((id) => id === cluster_id);
-    // Who was away when it was added waits for its owner, whose credentials nobody keeps.
+    // A member that was down when it was added waits for its owner: no manager stores the owner's credentials.
     if (state === 'pending' && /update the service once with PUT/.test(reason)) continue;
     assert.equal(state, 'ready', `${name}: ${text}`);
     const worker = JSON.parse(now[index]?.services[service_name] ?? '{}') as SeenService;
@@ -254,7 +254,7 @@ interface SeenMember {
   readonly reason?: string;
 }
 
-/** Gives how many there were. */
+/** Returns their number. */
 async function removeAll(plans: readonly Plan[], clusters: readonly ClusterProcess[], people: People): Promise<number> {
   let removed = 0;
   for (const { name, coordinator } of plans) {

@@ -13,7 +13,7 @@ const bucketOf = (name: string, objects: number): Bucket => ({
   usage: { bytes: 1, objects },
 });
 
-/** A store that is asked, whose answers the test can hold up, and a clock that the test has in hand. */
+/** A store whose answers the test can delay, and a clock that the test advances. */
 function scene() {
   const our = {
     now: 0,

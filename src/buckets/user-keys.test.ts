@@ -8,7 +8,7 @@ import { ensureUserKeys, rotateUserKeys, type UserKeysDeps } from './user-keys.t
 
 const VERSION = '1' as Version;
 
-/** Both are somewhere else: what is asked of them happens later, in whatever order. */
+/** Both stores are remote: calls take effect later, in any order. */
 class Elsewhere {
   kept: Readonly<Record<string, Secret>> | undefined;
   told: Secret | undefined;

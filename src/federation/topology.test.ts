@@ -220,7 +220,7 @@ const listedBy = ({ document }: ReturnType<typeof expandToWorkers>[number]) =>
     .map(({ cluster_id, service_name }) => `${cluster_id}/${service_name}`)
     .toSorted();
 
-/** Changes every object and list inside. */
+/** Mutates every nested object and list. */
 function scribble(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   for (const inner of Object.values(value)) scribble(inner);

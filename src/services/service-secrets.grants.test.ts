@@ -13,21 +13,21 @@ import { admin, alice, bob, body, describeCatalog } from './services.fixture.ts'
 import type { Services } from './services.ts';
 import { updateService } from './update.ts';
 
-/** A definition that brings a refresh token. */
+/** A definition with a refresh token. */
 const federated = (refresh_token: string, more: Record<string, unknown> = {}) =>
   body({ federation: { topology: 'star' }, environment: { secrets: { refresh_token, A: '1' } }, ...more });
 
 const inVault = async ({ secrets }: Pick<Services, 'secrets'>) =>
   (await listAllPages((cursor) => secrets.keys('grant', cursor))).flat();
 
-/** The token of the grant that the service has. */
+/** The refresh token of the service's grant. */
 async function tokenOf(name: string, catalog: Services): Promise<string | undefined> {
   const record = await catalog.services.get(name);
   assert.ok(record);
   return (await findGrant(record.service, catalog))?.token?.reveal();
 }
 
-/** All values outside the vault. */
+/** All stored values outside the vault. */
 async function elsewhere({ secrets }: Pick<Services, 'secrets'>): Promise<string[]> {
   const values: string[] = [];
   for (const room of ['service', 'credentials'] as const) {

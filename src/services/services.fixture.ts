@@ -15,7 +15,7 @@ function person(uid: string, name: string): User {
   return { kind: 'user', uid, name, groups: ['/oscar'], operator: false };
 }
 
-/** The least a body needs, and what the test says on top. */
+/** The smallest valid body, with the overrides of the test. */
 export const body = (more: Record<string, unknown> = {}) => ({
   name: 'demo',
   image: 'ubuntu',
@@ -25,7 +25,7 @@ export const body = (more: Record<string, unknown> = {}) => ({
 
 export interface TestCatalog extends Services, AsyncDisposable {}
 
-/** Runs the tests on the real store, and on one that does its worst within the port's promises. */
+/** Runs the tests on the real store, and on one that behaves as badly as the port allows. */
 export function describeCatalog(name: string, tests: (open: () => TestCatalog) => void): void {
   describe(name, () => tests(() => openCatalog(false)));
   describe(`${name}, on an unruly store`, () => tests(() => openCatalog(true)));

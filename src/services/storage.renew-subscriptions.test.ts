@@ -8,7 +8,7 @@ import { renewSubscriptions } from './storage.ts';
 const reading = (name: string, uid: string, ...paths: string[]) =>
   aService({ name, input: paths.map((path) => ({ storage_provider: 'minio.default', path })) }, { uid });
 
-/** Services in pages of one, as they were when they were listed and as they are now, and a store without a rule. */
+/** Services in pages of one, as they were when listed and as they are now, and a store without subscriptions. */
 function scene(listed: readonly Service[], now = listed) {
   const rules = new Set<string>();
   const ruleOf = ({ subscriber, bucket, prefix }: Subscription) => `${subscriber} ${bucket}/${prefix}`;

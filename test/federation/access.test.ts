@@ -318,7 +318,7 @@ describe('access: annotations and headers that users may not set (F43)', () => {
       expectStatus(answer, 400);
     }
     assert.ok(!(await services(b)).includes('ordered1'));
-    // A forged worker harms only its forger: it is theirs.
+    // A forged worker belongs to the user who forged it, and harms nobody else.
     expectStatus(await b.call('POST', '/system/services', { ...at, as: people.bob }), 201);
     assert.match((await read(b, people.bob, 'ordered1')).owner, /bob/);
   });

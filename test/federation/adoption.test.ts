@@ -26,7 +26,7 @@ after(() => them[Symbol.asyncDispose]());
 
 const SECRET = 'of-the-one-that-was-there';
 
-/** A service with all that one can have: a bucket with objects, a subscription, a secret, a job that ran. */
+/** A service with everything: a bucket with objects, a subscription, a secret, a finished job. */
 async function settle(at: TestCluster, name: string) {
   const as = them.people.alice;
   const definition = service(name, 'echo "before: $PASSWORD" >"$TMP_OUTPUT_DIR/out.txt"; echo "before: $PASSWORD"', {
@@ -46,7 +46,7 @@ async function textOf(at: TestCluster, name: string): Promise<string> {
   return expectStatus(await at.call('GET', `/system/services/${name}`, { as: alice }), 200).text;
 }
 
-/** It is what it was, to the byte, and does what it did. */
+/** The service is the same byte for byte, and still works. */
 async function expectAsBefore(at: TestCluster, name: string, was: { text: string }): Promise<void> {
   const as = them.people.alice;
   assert.equal(await textOf(at, name), was.text);
@@ -61,7 +61,7 @@ async function expectAsBefore(at: TestCluster, name: string, was: { text: string
   expectStatus(await at.call('PUT', '/system/services', { as, body: { ...put, cpu: '0.3' } }), 204);
 }
 
-/** The job that an upload has caused, in its last state. */
+/** The job that an upload started, in its final state. */
 async function jobOf(at: TestCluster, name: string, key: string): Promise<SeenJob> {
   const as = them.people.alice;
   const { id } = await eventually(async () => {

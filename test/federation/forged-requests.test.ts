@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => them[Symbol.asyncDispose]());
 
-/** What the coordinator said to a member when it made it. */
+/** The request with which the coordinator created a member. */
 interface Order {
   readonly uid: string;
   readonly revision: number;
@@ -51,7 +51,7 @@ interface Signing {
   readonly time?: number;
 }
 
-/** By the page docs/peer-protocol.md, not by the code that is under test. */
+/** Written from docs/peer-protocol.md, without the code under test. */
 function sign(
   { uid, member: who, key }: Pick<Order, 'uid' | 'member' | 'key'>,
   signing: Signing,

@@ -189,7 +189,7 @@ describe('Go manager: a member', () => {
     }
     assert.equal(scriptAt(go, 'slow-go'), 'two');
     assert.deepEqual(go.overlaps, []);
-    // On a machine that is very busy it may have been told to try again.
+    // On a busy machine the answer may be to try again.
     assert.deepEqual(new Set([504, ...answers]), new Set([504, 201]));
   });
 

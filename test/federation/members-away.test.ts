@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => them[Symbol.asyncDispose]());
 
-/** While the manager at b is away. */
+/** Runs while the manager at b is down. */
 async function withoutB<T>(work: () => Promise<T>): Promise<T> {
   await them.b.wire.cut();
   try {
@@ -170,7 +170,7 @@ describe('unreachable: a member is down during a change', () => {
   test('a rollback that failed is completed when it is back (F22, F23)', async () => {
     const { origin, a, b, people } = them;
     const as = people.alice;
-    // The create arrives, its answer is lost, and from then on nobody is reached.
+    // The create arrives, its answer is lost, and from then on the member is unreachable.
     let lost = false;
     b.wire.interfere(async ({ method }, response, passOn) => {
       lost ||= method === 'POST';

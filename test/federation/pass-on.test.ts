@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => them[Symbol.asyncDispose]());
 
-/** A federation of alice's with a worker at a; gives what was asked of the coordinator's manager since. */
+/** A federation of alice with a worker at a. Returns the requests that the coordinator's manager received since. */
 async function federation(name: string, more: Record<string, unknown> = {}) {
   const { origin, a, people } = them;
   await create(origin, people.alice, federated(name, [member(a, `${name}1`)], {}, more));
@@ -57,7 +57,7 @@ describe('forward: a change of members that is sent to a worker', () => {
       'oscar-cluster-b/middle2: ready',
     ]);
 
-    // Its own removal too: the coordinator ends the worker that asked.
+    // A worker can also forward its own removal: the coordinator then removes it.
     const removed = await a.call('DELETE', `/system/federation/${worker}`, { as });
     assert.equal((expectStatus(removed, 200).json() as SeenFederation).members, null);
     assert.ok(!(await services(a)).includes(worker) && !(await services(b)).includes('middle2'));
@@ -152,7 +152,7 @@ describe('forward: a change of members that is sent to a worker', () => {
 });
 
 describe('forward: the coordinator', () => {
-  /** A change as it was passed on. */
+  /** A change as the worker forwards it. */
   async function passed(name: string) {
     const { a, people } = them;
     const { worker, asked } = await federation(name);
@@ -177,7 +177,7 @@ describe('forward: the coordinator', () => {
   test('authenticates the user itself, and does not trust the worker', async () => {
     const { origin, people, a } = them;
     const { path, body } = await passed('believed');
-    // The key is the worker's, who signs what it likes: what it cannot make up is somebody's token.
+    // The worker has the key and can sign anything, but it cannot forge the token of a user.
     const sent: { as?: string; expected: number }[] = [
       { expected: 401 },
       { as: people.bob, expected: 404 },
@@ -186,7 +186,7 @@ describe('forward: the coordinator', () => {
       { as: `Bearer ${(await read(a, people.alice, 'believed1')).token}`, expected: 401 },
     ];
     for (const { as, expected } of sent) {
-      // What the worker would send with this credential: its manager is made to use another one.
+      // The request that the worker would send with this credential: the test replaces the one that its manager uses.
       const answer = await resigned(path, body, as);
       assert.equal(answer, expected, as);
     }
@@ -194,7 +194,7 @@ describe('forward: the coordinator', () => {
     assert.deepEqual(known, ['oscar-cluster-a/believed1: ready', 'nowhere/x: pending']);
   });
 
-  /** Lets the worker pass a change on, and replaces the credential on the way. Gives the coordinator's status. */
+  /** Lets the worker forward a change, and replaces the credential on the way. Returns the coordinator's status. */
   async function resigned(path: string, _body: string, as: string | undefined): Promise<number> {
     const { a, origin, people } = them;
     const answered = Promise.withResolvers<number>();

@@ -8,14 +8,14 @@ import { eventually } from '../support/jobs.ts';
 import type { Seen } from '../support/wire.ts';
 
 /**
- * What managers say to each other, as it was recorded: whoever changes a byte of it changes what other releases hear. To
- * record it again, on purpose: `OSCAR_TEST_RECORD=true`, and a line in docs/peer-protocol.md.
+ * The recorded messages between managers. A changed byte changes the protocol between releases. To
+ * record them again on purpose: `OSCAR_TEST_RECORD=true`, and a line in docs/peer-protocol.md.
  */
 const FILE = join(import.meta.dirname, 'peer-exchanges.jsonl');
 
 const WORKER = '/system/services/told-there/federation';
 
-/** Calls of docs/peer-protocol.md, by how they are known. */
+/** The calls of docs/peer-protocol.md, and how to recognize each. */
 const CALLS: Readonly<Record<string, (seen: Seen) => boolean>> = {
   probe: ({ method, path, headers }) => method === 'GET' && path === WORKER && headers.authorization !== undefined,
   create: ({ method, path, body }) => method === 'POST' && path === '/system/services' && isAbout(body),
@@ -47,7 +47,7 @@ test('peer protocol: managers exchange the recorded messages', async () => {
   assert.equal(lines.length, recorded.length);
 });
 
-/** One federation from its beginning to its end, with a job, and one whose worker leaves. */
+/** One federation from create to delete with a job, and one whose worker is deleted by its owner. */
 async function live(them: Clusters): Promise<void> {
   const { origin, a, people } = them;
   const as = people.alice;
@@ -66,7 +66,7 @@ async function live(them: Clusters): Promise<void> {
   expectStatus(await a.call('DELETE', '/system/services/leaving-there', { as }), 204);
 }
 
-/** Headers that are part of the protocol; the others are of HTTP. */
+/** The headers of the protocol. All others belong to HTTP. */
 const OURS = /^(authorization|if-match|etag|content-type|x-(oscar|delegated)-.*)$/;
 
 function shown({ method, path, headers, body, answer }: Seen, them: Clusters) {
@@ -98,7 +98,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What is another one in each run. */
+/** Values that differ in each run. */
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>'],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, '<uuid>'],

@@ -25,11 +25,11 @@ after(() => them[Symbol.asyncDispose]());
 
 const post = (body: unknown, as = them.people.alice) => them.origin.call('POST', '/system/services', { as, body });
 
-/** Three members, of which each has its line in a refusal. */
+/** Three members. A rejection has one line for each. */
 const three = (name: string) => [member(them.a, `${name}1`), member(them.b, `${name}2`), member(them.c, `${name}3`)];
 const namesOf = (name: string) => [name, `${name}1`, `${name}2`, `${name}3`];
 
-/** Nothing was asked of anybody. */
+/** No request was sent to any member. */
 async function expectUnasked(body: unknown, status: number, words: RegExp): Promise<void> {
   const was = them.all.map(({ wire }) => wire.seen.length);
   const answer = expectStatus(await post(body), status);
@@ -128,7 +128,7 @@ describe('validation: an invalid definition is rejected before any member is ask
   }
 });
 
-/** The answer names each member, one line each, and what was wrong with those that failed. */
+/** The answer has one line for each member, with the reason of those that failed. */
 function expectLines(answer: Answer, status: number, lines: readonly RegExp[]): void {
   expectStatus(answer, status);
   const [sentence, ...said] = answer.text.split('\n');
@@ -246,7 +246,7 @@ describe('rollback: a member that fails during its create rolls back everything 
     let late: (() => Promise<void>) | undefined;
     them.c.wire.interfere(async ({ method }, response, passOn) => {
       if (method !== 'POST') return passOn();
-      // Its answer is lost, and it arrives when the undo is long done.
+      // The answer is lost, and the request arrives long after the undo.
       late = passOn;
       response.destroy();
     });
@@ -304,7 +304,7 @@ test('deadline: members that do not answer are abandoned after their time, and n
 
 test('concurrency: all members are probed concurrently, and created concurrently (F48)', async () => {
   const { a, b, c, origin, people } = them;
-  // Nobody is answered before all have been asked: one after the other would wait for ever.
+  // No member answers before all have been asked, so sequential requests would wait forever.
   const rooms = new Map<string, { waiting: number; all: PromiseWithResolvers<void> }>();
   for (const { wire } of [a, b, c]) {
     wire.interfere(async ({ method }, _, passOn) => {

@@ -19,13 +19,13 @@ import { eventually } from '../support/jobs.ts';
 
 let them: Clusters;
 before(async () => {
-  // Nothing here waits for a periodic look: within these tests there is none.
+  // The interval is longer than these tests, so nothing depends on a periodic check.
   const settings = { OIDC_CLIENT_ID: 'oscar', OSCAR_RECONCILE_INTERVAL: '3600' };
   them = await startClusters({ registered: true, settings });
 });
 after(() => them[Symbol.asyncDispose]());
 
-/** A service with a member at a, and a refresh token that works. */
+/** A service with a member at a, and a valid refresh token. */
 async function granted(name: string) {
   const { refreshToken } = await them.people.issuer.tokensFor(ALICE);
   const environment = { secrets: { refresh_token: refreshToken } };

@@ -13,7 +13,7 @@ import {
 import { ALICE } from '../support/issuer-users.ts';
 import type { Seen } from '../support/wire.ts';
 
-/** Words that can be found again, wherever they come out. */
+/** Unique values that the tests can find wherever they appear. */
 const REFRESH_TOKEN = 'refresh-token-of-alice-4711';
 const PROVIDER_KEY = 'provider-key-4712';
 const CLUSTER_PASSWORD = 'cluster-password-4713';
@@ -26,7 +26,7 @@ before(async () => {
 });
 after(() => them[Symbol.asyncDispose]());
 
-/** A definition with all that must not travel, and one secret that must. */
+/** A definition with everything that must not be sent to workers, and one secret that must. */
 function laden(name: string, more: Record<string, unknown> = {}) {
   const { a, b, clusters } = them;
   const accounts = Object.entries(clusters).map(([id, cluster]) => [

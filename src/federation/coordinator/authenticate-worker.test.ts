@@ -14,7 +14,7 @@ const UID = 'federation-of-cow';
 const newKey = () => new Secret(randomBytes(32).toString('hex'));
 const REQUEST = { method: 'GET', path: '/system/config', query: 'job=cow/x&epoch=1', body: '' };
 
-/** A federation with one member, and its ledger as a test wants it. */
+/** A federation with one member. The test sets its ledger. */
 async function openFederation(change: (member: LedgerMember) => readonly LedgerMember[] = (member) => [member]) {
   const scene = openScene();
   const { catalog } = scene;
@@ -133,7 +133,7 @@ test('precheck: errors that the header shows are rejected before the body is rea
   await using federation = await openFederation();
   const { scene, key } = federation;
   const stranger = signed(new Secret('another key'), scene);
-  // Whether the signature is right cannot be known without the body.
+  // The signature cannot be verified without the body.
   for (const request of [signed(key, scene), stranger]) await precheckWorker(request, scene.catalog);
   for (const who of [{ uid: 'another' }, { member: 'c/calf' }, { member: 'b/cow' }]) {
     await assert.rejects(precheckWorker(signed(key, scene, who), scene.catalog), { code: 'federation-gone' });

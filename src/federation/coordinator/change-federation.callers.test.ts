@@ -18,7 +18,7 @@ describe('members: an administrator adds members to the federation of a user', (
   const account = { endpoint: 'https://c.example', auth_user: 'oscar', auth_password: 'of that cluster' };
   const adding = parseMembersChange('POST', { members: [memberOn('c')], clusters: { c: account } });
 
-  /** By whom c is asked. */
+  /** The credentials with which cluster c was asked. */
   function askedBy(world: World): Credential[] {
     const asked: Credential[] = [];
     const manager = world.managers.get('c');

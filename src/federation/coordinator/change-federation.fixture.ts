@@ -14,7 +14,7 @@ export async function made(...clusters: string[]): Promise<World> {
   return world;
 }
 
-/** Nothing that is asked of these clusters arrives. */
+/** No request reaches these clusters. */
 export const away = (...clusters: string[]): Passage => ({
   ...openPassage,
   request: (cluster, _call, effect) => {
@@ -29,7 +29,7 @@ export const serviceOf = ({ cluster }: World) => {
   return service;
 };
 
-/** What a cluster has of it. */
+/** The part of the federation that a cluster has. */
 export const worker = (world: World, id: string) => world.managers.get(id)?.services.get(`demo-${id}`);
 
 export async function states(world: World): Promise<Record<string, LedgerMember['state']>> {
@@ -44,7 +44,7 @@ export async function onlyMember(world: World): Promise<LedgerMember> {
   return member;
 }
 
-/** The owner of a worker has ended it there, and the coordinator has noticed. */
+/** The owner of a worker has deleted it on its cluster, and the coordinator has noticed. */
 export async function endedByOwner(world: World, id: string): Promise<void> {
   const manager = world.managers.get(id);
   manager?.tombstones.add(worker(world, id)?.worker?.keyId ?? '');
@@ -55,7 +55,7 @@ export async function endedByOwner(world: World, id: string): Promise<void> {
 export const post = (...ids: string[]) => parseMembersChange('POST', { members: ids.map(memberOn) });
 export const remove = (...ids: string[]) => parseMembersChange('DELETE', { members: ids.map(memberOn) });
 
-/** A service that stands alone. */
+/** A plain service. */
 export async function plain(world: World, more: Record<string, unknown> = {}): Promise<void> {
   const deps = coordination(world);
   const { federation: _, ...body } = federatedBody([]);

@@ -24,7 +24,7 @@ import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
 import { Reconciler } from './reconcile.ts';
 
-/** The same way, and what is asked on it: the cluster and the call. */
+/** Records the cluster and the method of each call. */
 function noted(passage: Passage): { readonly passage: Passage; readonly calls: string[] } {
   const calls: string[] = [];
   const request: Passage['request'] = (cluster, call, effect) => {
@@ -124,7 +124,7 @@ describe('members: add, change and remove', () => {
 
   test('removal: a member whose create may have been sent is ended later if it is unreachable', async () => {
     const world = await made('c');
-    // It is made, and nobody hears of it.
+    // The worker is created, but the answer is lost.
     const lost: Passage = {
       ...openPassage,
       request: (cluster, call, effect) => {

@@ -40,7 +40,7 @@ test('create: a federation is created completely or not at all, whatever fails, 
   );
 });
 
-/** A federation that was made in good weather, and what there was before it. */
+/** A federation that was created without faults, and the state before it. */
 async function madeOf(
   found: readonly string[],
   schedule: Schedule,
@@ -72,7 +72,7 @@ async function take(step: Step, known: readonly string[], deps: Coordination): P
   if (members.length > 0) await changeMembers(alice, 'demo', parseMembersChange(step.verb, { members }), deps);
 }
 
-/** All that the definition names is what it says, and all else is what it was. */
+/** Every member of the definition is as defined, and everything else is as it was before. */
 async function assertCurrent({ world }: Life, before: Record<string, unknown>): Promise<void> {
   const definition = world.cluster.services.get('demo')?.service.definition;
   const current = (definition?.federation?.members ?? []).map(({ cluster_id }) => cluster_id);

@@ -23,7 +23,7 @@ function refuses(promise: Promise<unknown>, code: FederationErrorCode, ...says: 
   });
 }
 
-/** A world where requests of one kind go wrong. */
+/** A world in which requests of one kind fail. */
 const failing = (isHit: (cluster: string, call: string) => boolean, fault: () => Error): Passage => ({
   ...openPassage,
   request: (cluster, call, effect) => {
@@ -238,7 +238,7 @@ describe('create: a member fails', () => {
       if (call === 'adopt')
         for (const [id, each] of world.managers) each.services.set(`demo-${id}`, remoteService('alice'));
       const before = structuredClone(snapshots(world));
-      // It takes effect, but nobody hears of it.
+      // The request takes effect, but its answer is lost.
       const passage: Passage = {
         ...openPassage,
         request: (cluster, kind, effect) => {
@@ -396,7 +396,7 @@ describe('create: best-effort', () => {
 });
 
 describe('create: credentials', () => {
-  /** What each cluster was shown. */
+  /** The credentials that each cluster received. */
   async function shown(caller: Parameters<typeof createFederation>[0], more: Record<string, unknown>, self?: string) {
     const world = worldOf('b', 'c');
     const seen = new Map<string, Credential>();

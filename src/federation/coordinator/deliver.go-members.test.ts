@@ -13,7 +13,7 @@ import { openPassage } from './model/model-cluster.fixture.ts';
 import { Reconciler } from './reconcile.ts';
 import { removeFederation } from './remove-federation.ts';
 
-/** Clusters `b`, whose manager is one of ours, and `go`. Calls of the latter can be held. */
+/** Clusters `b`, with one of our managers, and `go`. The test can hold calls to `go`. */
 function setUp(more: Partial<Coordination> = {}) {
   const world = worldOf('b', 'go');
   const plain = withGoManagers(coordination(world, openPassage, { now: () => Date.now(), ...more }), 'go');
@@ -53,7 +53,7 @@ function setUp(more: Partial<Coordination> = {}) {
   return { world, deps: { ...plain, peers: { at } }, hold, endedAs };
 }
 
-/** Lets everything go on that does not wait for a timer. */
+/** Runs everything that does not wait for a timer. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 200; i++) await turn();
 }
@@ -166,7 +166,7 @@ describe('slow Go manager', () => {
     const [entry] = await Array.fromAsync(new Ledgers(deps).all());
     assert.match(entry?.ledger.members[0]?.reason ?? '', /still deleting it/);
 
-    // Its service is gone here, and another process goes on: what it asks as was kept.
+    // The service is gone here, and another process continues with the stored credential.
     held.release();
     await settle();
     await new Reconciler({ ...deps, peers: { at: deps.peers.at } }).pass();
@@ -191,7 +191,7 @@ describe('slow Go manager', () => {
     t.mock.timers.tick(1);
     await assert.rejects(creating, { code: 'member-unreachable' });
 
-    // It was made after all.
+    // The create succeeded after all.
     making.release();
     await settle();
     removing.release();

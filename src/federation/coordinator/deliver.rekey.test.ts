@@ -77,7 +77,7 @@ describe('re-key: a PUT of the owner', () => {
   });
 });
 
-/** The first request of a kind is lost, before or after it took effect, or the manager dies of it. */
+/** The first request of a kind is lost before or after it takes effect, or the manager crashes at it. */
 function losing(call: string, when: 'before' | 'after', error: Error): Passage {
   let isOver = false;
   return {

@@ -15,7 +15,7 @@ const MOST = 100;
 const ids = Array.from({ length: 4 * MOST }, (_, index) => `oscar-cluster-${index}-institution`);
 const hundred = (nth: number) => ids.slice(nth * MOST, (nth + 1) * MOST);
 
-/** A federation in a real journal, all of whose members that have been made can be away. */
+/** A federation in a real journal. The test can make its created members unreachable. */
 async function openScene() {
   const directory = makeTemporaryDirectory();
   const cluster = openLocalCluster({ directory });

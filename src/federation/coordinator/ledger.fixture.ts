@@ -1,6 +1,6 @@
 import type { Ledger, LedgerMember } from './ledger.ts';
 
-/** The ledger of a federation that is up, at revision 3, with these members. */
+/** The ledger of an active federation at revision 3 with these members. */
 export const ledgerOf = (...members: LedgerMember[]): Ledger => ({
   uid: 'u',
   service: 'demo',

@@ -13,7 +13,7 @@ import { removeFederation } from './remove-federation.ts';
 
 const HOUR = 3_600_000;
 
-/** A federation of two, of which b holds so many jobs. */
+/** A federation of two members. Member b has the given number of jobs. */
 async function scene() {
   const world = worldOf('b', 'c');
   const clock = { now: 1_000_000_000 };

@@ -6,7 +6,7 @@ import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
 import { prepareChange } from './prepare.ts';
 
-/** A federation whose definition has another member by now. */
+/** A federation whose definition has got another member. */
 async function scene() {
   const world = worldOf('b', 'c');
   const deps = coordination(world);
@@ -23,7 +23,7 @@ async function scene() {
   return { world, deps, entry, service, keys };
 }
 
-/** Somebody else comes in while the keys are being kept. */
+/** Another task changes the ledger while the keys are being stored. */
 const meddled = (deps: Coordination, meddle: () => Promise<unknown>): Coordination => ({
   ...deps,
   secrets: {

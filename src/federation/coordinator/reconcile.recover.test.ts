@@ -7,7 +7,7 @@ import { alice, coordination, federatedBody, worldOf } from './model/coordinator
 import { Crash, openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { Reconciler, recoverFederations } from './reconcile.ts';
 
-/** Dies when the given request has taken effect. */
+/** Crashes after the given request has taken effect. */
 function dyingAfter(call: string): Passage {
   let isDead = false;
   const live = <T>(effect: () => T): T => {

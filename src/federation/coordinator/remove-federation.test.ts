@@ -133,7 +133,7 @@ test('remove: a member that cannot be ended without credentials stays in the led
   );
 });
 
-/** All managers of the world are as those written in Go: they ask who stands for a key. */
+/** All managers of the world behave like Go managers: they need credentials instead of a key. */
 function keyless(world: World, asked: string[], more: Partial<Coordination> = {}): Coordination {
   const deps = coordination(world, openPassage, more);
   for (const [key, entry] of world.cluster.journal) {

@@ -10,7 +10,7 @@ import { releaseWorker } from './release-worker.ts';
 import { updateWorker } from './update-worker.ts';
 import { dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
-/** What may happen to an adopted service, until the manager dies in the middle of it or not. */
+/** What may happen to an adopted service. The manager may crash during any of it. */
 const step = fc.record({
   what: fc.constantFrom('adopt', 'change', 'repeat', 'undo'),
   dies: fc.option(fc.integer({ min: 1, max: 14 }), { nil: Number.POSITIVE_INFINITY }),
@@ -47,7 +47,7 @@ test('adopt: after any adoptions, changes, repetitions and crashes, the undo res
   );
 });
 
-/** Anything but what this manager does not have. */
+/** Any definition without blocks that this manager does not support. */
 const PLAIN = {
   name: NAME,
   volume: undefined,
@@ -60,7 +60,7 @@ const PLAIN = {
   federation: undefined,
 };
 
-/** Another federation can have it once the one before has let it go. */
+/** Another federation can adopt the service after the previous one has released it. */
 async function anew(made: Order, scene: Scene): Promise<Order> {
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   return order();

@@ -47,7 +47,7 @@ for (const [name, forge, early] of forged) {
     await createWorker(alice, made, scene.workers);
     const request = forge(made, scene);
     await assert.rejects(authenticateCoordinator(request, scene.workers), { code: 'bad-signature' });
-    // What the signature covers cannot be checked without the body.
+    // The signature cannot be verified without the body.
     const before = precheckCoordinator(request, scene.workers);
     if (early) await assert.rejects(before, { code: 'bad-signature' });
     else await before;
@@ -85,7 +85,7 @@ test('signature: a worker that is added again with a new key is no longer answer
   const again = order({ uid: first.uid });
   await createWorker(alice, again, scene.workers);
   assert.equal(await authenticateCoordinator(signed(again, scene), scene.workers), again.keyId);
-  // As after a restore: nobody ended it, so that it is to be made again.
+  // As after a restore: the owner did not delete the worker, so it may be created again.
   await scene.catalog.services.remove(NAME, (await scene.get())?.version as Version);
   await assert.rejects(authenticateCoordinator(signed(again, scene), scene.workers), { code: 'not-found' });
 });

@@ -16,7 +16,7 @@ type Seen = Awaited<ReturnType<Scene['look']>>;
 
 interface Case {
   readonly name: string;
-  /** What is there before. Gives what the act is about. */
+  /** Prepares the state before the action, and returns what the action needs. */
   readonly begin: (scene: Scene) => Promise<Order>;
   readonly act: (made: Order, workers: Workers) => Promise<void>;
 }
@@ -140,7 +140,7 @@ async function outcomeOf({ begin, act }: Pick<Case, 'begin' | 'act'>): Promise<u
   return stable(await scene.look(), made);
 }
 
-/** Without what is random in every scene. */
+/** Removes the values that are random in every scene. */
 function stable(seen: Seen, made: Order): unknown {
   const uid = seen.services[0]?.uid ?? 'none';
   const random: [string, string][] = [

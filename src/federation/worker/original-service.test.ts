@@ -40,7 +40,7 @@ test('original: after two concurrent writers, the later record has its own secre
   const second = { current: first };
   const late = {
     ...scene.catalog,
-    // Overtaken after it has looked at the record, and before it writes.
+    // Another writer changes the record between the read and the write.
     services: changedIn(services, {
       async get(name: string) {
         const seen = await services.get(name);

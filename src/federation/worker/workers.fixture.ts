@@ -15,7 +15,7 @@ import type { Workers } from './worker-role.ts';
 
 export const NAME = 'demo';
 
-/** A service with everything that an adoption has to keep. */
+/** A service with everything that an adoption must save. */
 export const OWN = body({
   script: 'echo own',
   cpu: '1',
@@ -51,7 +51,7 @@ export const WORKER = {
 
 export type Order = WorkerOrder & { readonly keyId: string };
 
-/** A new order of a new federation, unless it is said otherwise. */
+/** A new order of a new federation, unless the arguments say otherwise. */
 export function order(changes: Partial<WorkerOrder> = {}, document: object = WORKER): Order {
   const text = JSON.stringify(document);
   const made = {
@@ -68,13 +68,13 @@ export function order(changes: Partial<WorkerOrder> = {}, document: object = WOR
   return { ...made, keyId: keyIdOf(made.key) };
 }
 
-/** The same member, some changes later. */
+/** The order for a later revision of the same member. */
 export const later = (first: Order, changes: Partial<WorkerOrder>, document: object): Order =>
   order({ uid: first.uid, key: first.key, ...changes }, document);
 
 export type Scene = ReturnType<typeof openScene>;
 
-/** A manager on a real database and a real store of objects. */
+/** A manager with a real database and a real object store. */
 export function openScene() {
   const directory = makeTemporaryDirectory();
   const clock = { now: Date.UTC(2026, 0, 1) };
@@ -113,9 +113,9 @@ export function openScene() {
     own: () => createService(alice, OWN, catalog),
     get: (name = NAME) => catalog.services.get(name),
     look: () => lookAt(catalog, server),
-    /** As a manager that starts again. */
+    /** Recovers, as a manager does when it starts. */
     async recover() {
-      // Names that were only reserved are free again by then.
+      // Reservations of names have expired by then.
       clock.now += RESERVATION_LIFETIME;
       await recoverServices(Number.POSITIVE_INFINITY, catalog);
       await recoverWorkers(Number.POSITIVE_INFINITY, workers);
@@ -128,7 +128,7 @@ export function openScene() {
   };
 }
 
-/** All that is stored, but for versions and the marks that stay for a week. */
+/** Everything that is stored, without versions and tombstones. */
 async function lookAt(catalog: Services, server: ReturnType<typeof openObjectStore>) {
   const services = (await catalog.services.list({})).items.map(({ service }) => ({
     ...service,
@@ -153,7 +153,7 @@ async function secretsIn({ secrets }: Services): Promise<Record<string, Record<s
   for (const room of ['service', 'credentials', 'member'] as const) {
     for (const key of (await secrets.keys(room)).items) {
       const values = Object.entries((await secrets.get(room, key))?.values ?? {});
-      // No secrets, and a bundle without any, are the same.
+      // An empty bundle of secrets equals a missing one.
       if (values.length === 0) continue;
       found.push([`${room}/${key}`, Object.fromEntries(values.map(([name, value]) => [name, value.reveal()]))]);
     }
@@ -161,10 +161,10 @@ async function secretsIn({ secrets }: Services): Promise<Record<string, Record<s
   return Object.fromEntries(found);
 }
 
-/** The end of a manager: from here on nothing it calls has an effect. */
+/** The crash of a manager: from here on its calls have no effect. */
 export class Crash extends Error {}
 
-/** The same manager, dying when it is about to make its n-th write. Says how many it made, so that a test can try each. */
+/** The same manager, which crashes before its n-th write. Counts its writes, so that a test can crash at each of them. */
 export function dying({ catalog, instance }: Workers, at: number) {
   const made = { writes: 0 };
   const reads = new Set(['get', 'list', 'read', 'keys', 'bucket', 'buckets', 'objects', 'watch']);

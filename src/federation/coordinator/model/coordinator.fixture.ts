@@ -15,7 +15,7 @@ import { ModelManager, modelPeer } from './model-manager.fixture.ts';
 
 export interface World {
   readonly cluster: ModelCluster;
-  /** By the id of the cluster. */
+  /** By cluster id. */
   readonly managers: ReadonlyMap<string, ModelManager>;
 }
 

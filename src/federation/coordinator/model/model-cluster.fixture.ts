@@ -21,10 +21,10 @@ import {
 } from '../../../ports/index.ts';
 import type { OwnServices } from '../coordination.ts';
 
-/** The process died: nothing it asks for happens any more. */
+/** The process has crashed: its calls have no effect any more. */
 export class Crash extends Error {}
 
-/** What stands between a coordinator and the world: every write and every request passes here, with what it would do. */
+/** Sits between a coordinator and the world: every write and every request passes through it, as a function that performs it. */
 export interface Passage {
   write<T>(effect: () => T): T;
   request<T>(cluster: string, call: string, effect: () => T): T;
@@ -133,9 +133,9 @@ function putService(cluster: ModelCluster, service: Service): ServiceRecord {
   return record;
 }
 
-/** The verbs of the catalog: each is one write here, since how it recovers is the catalog's own matter. */
+/** The operations of the services module. Each is one write here: its own tests cover its crashes. */
 export function ownServicesOf(cluster: ModelCluster, passage: Passage): OwnServices {
-  /** A refresh token goes to the vault, and the id of its grant stays. */
+  /** A refresh token goes to the vault, and the service keeps the id of its grant. */
   const vaulted = ({ [REFRESH_TOKEN_SLOT]: token, ...credentials }: SecretValues): SecretValues =>
     token ? { ...credentials, [GRANT_SLOT]: new Secret('grant') } : credentials;
   const keep = ({ namespace, definition, uid }: Service, environment: SecretValues, credentials: SecretValues) => {

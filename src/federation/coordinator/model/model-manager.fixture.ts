@@ -12,7 +12,7 @@ import {
 } from '../../../peers/index.ts';
 import { newVersion, type Passage } from './model-cluster.fixture.ts';
 
-/** A service of another cluster, as far as a federation touches it. */
+/** The parts of a service on another cluster that a federation uses. */
 interface RemoteService {
   readonly owner: string;
   readonly token: string;
@@ -27,17 +27,17 @@ interface RemoteService {
   readonly before?: RemoteService;
 }
 
-/** Another manager, which does what the port says, and nothing else. */
+/** Another manager: a minimal implementation of the port. */
 export class ModelManager {
   readonly services = new Map<string, RemoteService>();
   readonly tombstones = new Set<string>();
-  /** What a key has replaced, as long as that is still good. */
+  /** The previous key by its successor, while the previous key is valid. */
   readonly formerKeys = new Map<string, string>();
   readonly instance = randomUUID();
-  /** Whom it lets in. */
+  /** The credentials that it accepts. */
   accepts: (as: Credential) => boolean = () => true;
 
-  /** What users have there, to be compared: the version tells nobody anything but that it moved. */
+  /** The services of users, for comparison. Versions are left out, because any change makes a new one. */
   snapshot(): unknown {
     return [...this.services]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -90,7 +90,7 @@ export class ModelManager {
     return true;
   }
 
-  /** The key that the worker has by now, for who has it or the one before; using the new one ends the old one. */
+  /** The current key of the worker, given that key or the previous one. Using the new key revokes the old one. */
   #keyIdOf(name: string, { key, uid }: MemberKey): string {
     const keyId = keyIdOf(key);
     const worker = this.services.get(name)?.worker;
@@ -143,7 +143,7 @@ function workerOf({ uid, revision, digest, key, body }: WorkerOrder) {
   return { version: newVersion(), body: body.reveal(), worker };
 }
 
-/** A service that somebody has on another cluster. */
+/** A service of a user on another cluster. */
 export const remoteService = (owner: string): RemoteService => ({
   owner,
   token: `token-of-${owner}`,

@@ -6,10 +6,10 @@ import { Reconciler, recoverFederations } from '../reconcile.ts';
 import { coordination, type World } from './coordinator.fixture.ts';
 import { Crash, type Passage } from './model-cluster.fixture.ts';
 
-/** What becomes of one request to a member. `late`: it takes effect when nobody reckons with it any more. */
+/** What happens to one request to a member. `late`: it takes effect after its caller has given up. */
 export type Fault = 'none' | 'before' | 'after' | 'late';
 
-/** At which of its writes, counted over all of a run, the coordinator dies: before it took effect, or after. */
+/** The write, counted over the whole run, at which the coordinator crashes, before or after the write takes effect. */
 interface CrashAt {
   readonly write: number;
   readonly effect: boolean;
@@ -18,11 +18,11 @@ interface CrashAt {
 export interface Schedule {
   readonly faults: readonly Fault[];
   readonly crashes: readonly CrashAt[];
-  /** After how many further requests a late one arrives. */
+  /** The number of further requests after which a late one arrives. */
   readonly delay: number;
 }
 
-/** A world in which things go wrong as the schedule says, until it is healed. */
+/** A world with the faults of the schedule, until it is healed. */
 export class Weather {
   readonly #schedule: Schedule;
   #requests = 0;
@@ -34,7 +34,7 @@ export class Weather {
     this.#schedule = schedule;
   }
 
-  /** One life of the coordinator. */
+  /** One process of the coordinator, until it crashes. */
   passage(): Passage {
     let isDead = false;
     const check = () => {
@@ -73,7 +73,7 @@ export class Weather {
     for (const { effect } of due) quietly(effect);
   }
 
-  /** How many jobs a member holds: some have a few, until all is well. */
+  /** The number of jobs of a member: some have a few until the world is healed. */
   outstanding(): number {
     return this.#healed ? 0 : this.#requests % 2;
   }
@@ -82,13 +82,13 @@ export class Weather {
     this.#healed = true;
   }
 
-  /** Everything that was on its way arrives. */
+  /** Delivers all requests that are in flight. */
   settle(): void {
     this.#deliver(Number.POSITIVE_INFINITY);
   }
 }
 
-/** Nobody waits for the answer of a request that comes late. */
+/** No caller waits for the answer of a late request. */
 function quietly(effect: () => unknown): void {
   try {
     effect();
@@ -97,11 +97,11 @@ function quietly(effect: () => unknown): void {
   }
 }
 
-/** A clock that only tests move. */
+/** A clock that only the test advances. */
 export class Clock {
   #now = 1_000_000;
   readonly now = () => this.#now;
-  /** Long enough for anything to count as abandoned, and for every member to have its turn again. */
+  /** Long enough for any task to count as abandoned, and for every back-off to end. */
   pass(): void {
     this.#now += 3_600_000;
   }
@@ -120,7 +120,7 @@ export const live = ({ world, weather, clock }: Life): Coordination =>
     outstanding: async () => weather.outstanding(),
   });
 
-/** Does something; if the coordinator dies of it, another life settles what it left. */
+/** Runs an action. If the coordinator crashes, a new process recovers what it left. */
 export async function attempt(
   life: Life,
   work: (deps: Coordination) => Promise<unknown>,
@@ -143,7 +143,7 @@ export async function attempt(
   }
 }
 
-/** The network is well again, and what was late arrives: passes are made until nothing changes. */
+/** Heals the network, delivers late requests, and reconciles until nothing changes. */
 export async function quieten(life: Life): Promise<void> {
   life.weather.heal();
   for (let round = 1; round <= 2; round++) {

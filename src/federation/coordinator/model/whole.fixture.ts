@@ -18,11 +18,11 @@ export const schedules = fc.record({
   delay: fc.nat(6),
 });
 
-/** What a member's cluster has under its name before. */
+/** The service that a member's cluster has under its name before the test. */
 export const places = fc
   .array(fc.constantFrom('nothing', 'own', 'foreign'), { minLength: 1, maxLength: 4 })
   .map((found) =>
-    // Foreign services refuse the whole create: that must not be all that is ever tried.
+    // A service of another user makes the whole create fail, so these must be rare.
     found.map((each, index) => (each === 'foreign' && index % 2 === 0 ? 'nothing' : each)),
   );
 
@@ -44,13 +44,13 @@ function managerOf({ managers }: World, id: string): ModelManager {
   return manager;
 }
 
-/** What users have on each cluster. */
+/** The services of users on each cluster. */
 export const snapshot = ({ managers }: World): Record<string, unknown> =>
   structuredClone(Object.fromEntries([...managers].map(([id, each]) => [id, each.snapshot()])));
 
 const memberKeys = ({ cluster }: World) => [...cluster.secrets.keys()].filter((key) => key.startsWith('member '));
 
-/** All members are what the coordinator's service says, or as nobody had touched them. */
+/** All members are as the coordinator's service defines them, or as they were before. */
 export async function assertWhole(world: World, ids: readonly string[], name = 'demo'): Promise<void> {
   const record = world.cluster.services.get(name);
   const role = record?.service.federation;
