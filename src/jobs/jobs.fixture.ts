@@ -20,12 +20,12 @@ import {
 import type { Jobs } from './jobs.ts';
 import { Dispatcher } from './scheduler/dispatcher.ts';
 
-/** A runner whose scripts do what the test says, when it says so. Attempts outlive a dispatcher, as real ones do. */
+/** A runner whose attempts the test controls. Attempts outlive a dispatcher, as real ones do. */
 export class PuppetRunner implements Runner {
   readonly attempts = new Map<string, { attempt: Attempt; seen: Observation; starts: number; stopped?: StopReason }>();
   #changed = Promise.withResolvers<void>();
   #closed = false;
-  /** Fails the next starts with this. */
+  /** The error with which the next starts fail. */
   refuse: Error | undefined;
 
   async start(attempt: Attempt): Promise<void> {
@@ -81,7 +81,7 @@ export class PuppetRunner implements Runner {
     this.#tell();
   }
 
-  /** Says how an attempt goes on. */
+  /** Sets what observers of an attempt see next. */
   see(name: string, seen: Observation): void {
     const known = this.attempts.get(name);
     if (!known) throw new Error(`${name} was not started`);
@@ -95,7 +95,7 @@ export class PuppetRunner implements Runner {
     this.see(name, { phase: 'ended', startedAt, finishedAt: startedAt + 5, ...usual, ...how });
   }
 
-  /** The next dispatcher watches anew. */
+  /** Allows the next dispatcher to observe attempts. */
   reopen(): void {
     this.#closed = false;
   }
@@ -106,7 +106,7 @@ export class PuppetRunner implements Runner {
   }
 }
 
-/** A node with room for so many millicores. */
+/** A cluster of one node with this many millicores. */
 export class OneNode implements Capacity {
   #cpu: number;
   readonly #taken = new Map<string, number>();
@@ -117,7 +117,7 @@ export class OneNode implements Capacity {
     this.#cpu = cpu;
   }
 
-  /** Another node takes its place. */
+  /** Replaces the node by one with this many millicores. */
   becomes(cpu: number): void {
     this.#cpu = cpu;
     for (const tell of this.#listeners) tell();
@@ -160,7 +160,7 @@ export class OneNode implements Capacity {
   }
 }
 
-/** A store of objects of which only buckets and keys are asked. */
+/** An object store for tests that use only its buckets and keys. */
 export class FewBuckets implements Pick<ObjectStore, 'bucket' | 'issue' | 'revoke'> {
   readonly buckets = new Map<string, Awaited<ReturnType<ObjectStore['bucket']>>>();
   readonly issued = new Map<string, KeyScope & { onBehalfOf: string }>();
@@ -199,18 +199,18 @@ export interface TestJobs extends Jobs, AsyncDisposable {
   readonly buckets: FewBuckets;
   readonly cluster: LocalCluster;
   readonly problems: unknown[];
-  /** Makes a service, as the catalog would. */
+  /** Creates a service, as the service catalog does. */
   service(name: string, more?: Record<string, unknown>, owner?: string): Promise<ServiceRecord>;
-  /** The job, as soon as it is in that state. */
+  /** Resolves to the job when it is in this state. */
   until(key: JobKey, state: JobRecord['state']): Promise<JobRecord>;
-  /** As after a crash: another dispatcher on the same stores and the same runner. */
+  /** Starts another dispatcher on the same stores and the same runner, as after a crash. */
   restarted(): Promise<TestJobs>;
 }
 
 export const ALICE = 'alice-0001';
 export const BOB = 'bob-000002';
 
-/** The jobs of a cluster with a real store of records; scripts are played by the test. */
+/** The jobs of a cluster with a real job store; the test plays the scripts. */
 export async function openJobs(cpu = 1000, runner = new PuppetRunner()): Promise<TestJobs> {
   const directory = makeTemporaryDirectory();
   const cluster = openLocalCluster({ directory });

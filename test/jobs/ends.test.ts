@@ -15,7 +15,7 @@ after(async () => {
   meeting[Symbol.dispose]();
 });
 
-/** Says who it is, has a child, and would go on for ever. */
+/** A script that prints its pids, has a child and never ends. */
 const ENDLESS = `
   echo something >"$TMP_OUTPUT_DIR/x"
   sleep 1000 &
@@ -23,13 +23,13 @@ const ENDLESS = `
   ${meeting.say('pids-$JOB_UUID', '$$ $!')}
   wait`;
 
-/** A job of a new service whose script runs, and its processes. */
+/** Creates a service and a job, and waits until its script runs. Returns the job and its processes. */
 async function running(name: string, more = {}): Promise<{ id: string; pids: number[] }> {
   const token = await outside.create(ADMIN, service(name, ENDLESS, more));
   const id = await outside.submit(token, name, 'x');
   const pids = (await meeting.heard(`pids-${id}`)).split(' ').map(Number);
   assert.ok(pids.every(isThere));
-  // Who is ended before it is known to run has printed nothing, as far as anybody can tell.
+  // A job that is stopped before the manager has seen it running may have an empty log.
   await eventually(async () => assert.ok((await outside.job(ADMIN, name, id)).started_at));
   return { id, pids };
 }

@@ -8,13 +8,13 @@ import { startPeople } from '../support/people.ts';
 const { issuer, alice, bob, settings } = await startPeople();
 let manager: TestManager;
 let outside: Outside;
-/** Of Alice's service, which everybody may call, and of Bob's own. */
+/** The tokens of Alice's service, which all users may call, and of Bob's own. */
 let openToken: string;
 let bobsToken: string;
 let adminsToken: string;
 
 const PRIVATE = 'only Alice may read this';
-/** Shows whatever it was given, in every way there is. */
+/** Prints everything that the script was given. */
 const SHOW =
   'cat "$INPUT_FILE_PATH"; echo; echo "key=${STORAGE_OBJECT_KEY-none}"; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/shown"';
 
@@ -35,7 +35,7 @@ after(async () => {
   await issuer.stop();
 });
 
-/** As MinIO sends it, about any object and in anybody's name. */
+/** An event as MinIO sends it, for any object and in the name of any user. */
 function eventOf(bucket: string, key: string, principalId: string): string {
   const record = {
     eventVersion: '2.0',
@@ -52,7 +52,7 @@ function eventOf(bucket: string, key: string, principalId: string): string {
   return JSON.stringify({ EventName: 's3:ObjectCreated:Put', Key: `${bucket}/${key}`, Records: [record] });
 }
 
-/** As one cluster sends it to another; the script sees what is inside. */
+/** An event as one cluster sends it to another; the script gets the event inside. */
 const passedOn = (event: string) => JSON.stringify({ storage_provider: 'minio.default', event });
 const inside = (event: string) => (JSON.parse(event) as { event?: string }).event ?? event;
 

@@ -25,7 +25,7 @@ after(async () => {
   meeting[Symbol.dispose]();
 });
 
-/** Runs a script by an upload, and sees that the manager has survived it. */
+/** Runs a script by an upload, and checks that the manager still answers. */
 async function run(name: string, script: string, more = {}): Promise<{ job: SeenJob; log: string }> {
   await outside.create(ADMIN, service(name, script, more));
   await outside.put(ADMIN, `${name}/in/x`, 'x');
@@ -38,13 +38,13 @@ async function run(name: string, script: string, more = {}): Promise<{ job: Seen
 const results = async (name: string) =>
   (await outside.keys(ADMIN, name)).filter((key) => key.startsWith('out/')).map((key) => key.slice('out/'.length));
 
-/** Enough for a script to set its traps, also on a machine that has much else to do. */
+/** Long enough for a script to set its traps on a busy machine. */
 const IN_TIME = '5';
 
-/** A program that goes on until it is ended, and says who it is. */
+/** A program that prints its pid and runs until it is killed. */
 const haunt = (name: string) => `sh -c '${meeting.say(name, '$$')}; ${meeting.wait('never')}'`;
 
-/** What haunts is there no more. */
+/** Checks that the process that the script left is gone. */
 async function isGone(name: string): Promise<void> {
   const pid = Number(await meeting.heard(name));
   assert.ok(pid > 0);

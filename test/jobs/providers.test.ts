@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { Outside, type Provider, reasonOf, service, type TestDefinition } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
-/** The store of `far` is a foreign one for `near`, which may not dial private addresses, and for `friendly`, which may. */
+/** The store of `far` is an external store for `near`, which may not contact private addresses, and for `friendly`, which may. */
 let far: TestManager;
 let near: TestManager;
 let friendly: TestManager;

@@ -19,7 +19,7 @@ after(async () => {
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"; echo printed';
 
-/** What of the jobs of a service somebody is shown, both ways. */
+/** The jobs of a service that a user is shown, in both lists. */
 async function seen(as: string, name: string): Promise<string[]> {
   const old = await outside.call('GET', `/system/logs/${name}`, { as });
   if (old.status !== 200) return [String(old.status)];

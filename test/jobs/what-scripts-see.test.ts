@@ -7,7 +7,7 @@ import { ADMIN, PASSWORD, temporaryDirectory } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { startProcess } from '../support/process.ts';
 
-/** Scripts have users of their own only where the manager may give them some. */
+/** Scripts run as their own users only if the manager has the right to switch users. */
 const skip = process.getuid?.() === 0 ? false : 'NOT TESTED: scripts run as the manager does, since it is not root';
 
 const { issuer, alice, bob, settings } = await startPeople();
@@ -15,9 +15,9 @@ const meeting = new Meeting();
 const directory = temporaryDirectory();
 const afterwards: (() => void)[] = [];
 let outside: Outside;
-/** What nobody but its owner may know, by what it is. */
+/** Secrets that only their owner may know, by their description. */
 const secrets = new Map<string, string>();
-/** Alice's job, which runs all the while. */
+/** Alice's job, which runs during all tests. */
 let victim: string;
 
 before(async () => {
@@ -54,7 +54,7 @@ after(async () => {
   meeting[Symbol.dispose]();
 });
 
-/** Everything that a script of Bob prints when it is given this input. */
+/** The output of a script of Bob with this input. */
 async function spied(name: string, script: string, input: string): Promise<string> {
   const token = await outside.create(bob, service(name, script));
   const id = await outside.submit(token, name, input);
@@ -62,7 +62,7 @@ async function spied(name: string, script: string, input: string): Promise<strin
   return outside.log(name, id);
 }
 
-/** The embedded store gives jobs access keys of this form. */
+/** The access keys that the embedded store issues for jobs have this form. */
 const JOB_KEY = /OSCAR[0-9A-F]{15}/;
 
 function assertNoSecret(text: string): void {

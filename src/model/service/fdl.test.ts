@@ -17,7 +17,7 @@ function read(text: string) {
   });
 }
 
-test('services by cluster, as oscar-cli writes them', () => {
+test('fdl: reads services by cluster, as oscar-cli writes them', () => {
   const [first, second] = read(`
 functions:
   oscar:
@@ -51,7 +51,7 @@ storage_providers:
   assert.equal(second?.body['script'], 'absolute');
 });
 
-test('services by name, as the quickstart writes them', () => {
+test('fdl: reads services by name, as the quickstart writes them', () => {
   const [service] = read(`
 functions:
   oscar:
@@ -74,19 +74,19 @@ functions:
   assert.equal(definition.federation?.members?.[0]?.service_name, 'grayifyr1');
 });
 
-describe('an error says where', () => {
+describe('fdl: an error names the file, line and column', () => {
   const cases: [string, string, RegExp][] = [
     ['broken YAML', 'functions:\n  oscar: [', /^dir\/demo\.yaml:2:\d+: /],
-    ['a key twice', 'functions:\n  oscar: []\nfunctions: {}\n', /^dir\/demo\.yaml:3:1: .*unique/],
+    ['a repeated key', 'functions:\n  oscar: []\nfunctions: {}\n', /^dir\/demo\.yaml:3:1: .*unique/],
     ['no functions', 'services: []\n', /^dir\/demo\.yaml:1:1: functions\.oscar must be a list/],
-    ['nothing', '', /functions\.oscar must be a list/],
+    ['an empty file', '', /functions\.oscar must be a list/],
     [
-      'functions that are no list',
+      'functions that are not a list',
       'functions:\n  oscar: {a: 1}\n',
       /^dir\/demo\.yaml:2:10: functions\.oscar must be a list/,
     ],
     [
-      'a service that is no map',
+      'a service that is not a map',
       'functions:\n  oscar:\n    - hello\n',
       /^dir\/demo\.yaml:3:7: a service must be a map/,
     ],
@@ -96,12 +96,12 @@ describe('an error says where', () => {
       /^dir\/demo\.yaml:3:7: script must name a file/,
     ],
     [
-      'a script that is not there',
+      'a missing script file',
       'functions:\n  oscar:\n    - name: x\n      script: gone.sh\n',
       /^dir\/demo\.yaml:4:15: script "gone\.sh" cannot be read: no such file: dir\/gone\.sh/,
     ],
     [
-      'clusters that are no map',
+      'clusters that are not a map',
       'functions:\n  oscar: []\nclusters: 5\n',
       /^dir\/demo\.yaml:3:11: clusters must be a map/,
     ],

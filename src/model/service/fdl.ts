@@ -2,18 +2,18 @@ import { dirname, isAbsolute, join } from 'node:path/posix';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLMap } from 'yaml';
 import { ServiceError } from './errors.ts';
 
-/** One service of an FDL file, ready to be sent. */
+/** One service of an FDL file, as it is sent to a manager. */
 export interface FdlService {
-  /** The cluster it is for; absent in the form `- name: …`, which leaves the choice to the caller. */
+  /** The id of its cluster; absent in the form `- name: …`, for which the caller chooses the cluster. */
   readonly clusterId?: string;
   /** The body of a create or an update. */
   readonly body: Record<string, unknown>;
-  /** Where it stands in the file, for messages. */
+  /** Its line in the file, for messages. */
   readonly line: number;
 }
 
 export interface FdlSource {
-  /** As messages show it, and what script files are relative to. */
+  /** The path of the file: used in messages, and as the base of relative script paths. */
   readonly name: string;
   readonly text: string;
   /** The text of a script file, by path. */
@@ -22,12 +22,12 @@ export interface FdlSource {
 
 /**
  * Reads an FDL file (docs/fdl.md#both-list-forms): `functions.oscar` is a list of `<cluster>: {…}` or, as the
- * quickstart writes it, of services themselves; `clusters` and `storage_providers` at the top belong to every service.
- * Errors carry line and column.
+ * quickstart writes it, of services; `clusters` and `storage_providers` at the top apply to every service.
+ * Errors have line and column.
  */
 export function readFdl(source: FdlSource): FdlService[] {
   const lines = new LineCounter();
-  // The parser compares each key of a map with all others: keys are looked up here instead.
+  // With `uniqueKeys` the parser compares each key with all others, in quadratic time; `repeatedKey` uses a set instead.
   const document = parseDocument(source.text, { lineCounter: lines, uniqueKeys: false, stringKeys: true });
   const fail = (message: string, node?: unknown): never => {
     throw new ServiceError('invalid-fdl', `${source.name}${position(node, lines)}: ${message}`);
@@ -80,7 +80,7 @@ export function readFdl(source: FdlSource): FdlService[] {
   });
 }
 
-/** The first key that the map has twice. */
+/** The first key that occurs twice in the map. */
 function repeatedKey({ items }: YAMLMap): unknown {
   const seen = new Set<unknown>();
   return items.find(({ key }) => {
@@ -89,7 +89,7 @@ function repeatedKey({ items }: YAMLMap): unknown {
   })?.key;
 }
 
-/** What a service says itself comes before what the file says for all. */
+/** Keys of the service take precedence over the shared keys of the file. */
 function merged(shared: Record<string, unknown>, service: Record<string, unknown>): Record<string, unknown> {
   const both = Object.keys(shared).filter((key) => isRecord(shared[key]) && isRecord(service[key]));
   const joined = both.map((key) => [key, { ...(shared[key] as object), ...(service[key] as object) }]);

@@ -22,7 +22,7 @@ const cases: [string, string[], boolean][] = [
   ['ubuntu', ['/'], false],
 ];
 for (const [image, repositories, allowed] of cases) {
-  test(`${image} is ${allowed ? '' : 'not '}allowed by ${JSON.stringify(repositories)}`, () => {
+  test(`images: ${image} is ${allowed ? '' : 'not '}allowed by ${JSON.stringify(repositories)}`, () => {
     assert.equal(isImageAllowed(image, repositories), allowed);
   });
 }

@@ -10,8 +10,8 @@ const fdl = Compile(fdlSchema() as never);
 const inFdl = (...oscar: unknown[]) => fdl.Check({ functions: { oscar } });
 const least = { name: 'demo', image: 'ubuntu', script: 'script.sh' };
 
-describe('the schema of FDL files, for editors', () => {
-  test('takes services by themselves and under the id of their cluster', () => {
+describe('JSON Schema of FDL files', () => {
+  test('accepts services without and with the id of their cluster', () => {
     assert.equal(inFdl(least), true);
     assert.equal(inFdl({ 'cluster-a': least }), true);
     assert.equal(
@@ -20,12 +20,12 @@ describe('the schema of FDL files, for editors', () => {
     );
   });
 
-  test('takes what clients write: numbers for cpu, one port, weights', () => {
+  test('accepts what clients write: numbers for cpu, one port, weights', () => {
     const federation = { topology: 'mesh', delegation: { mode: 'random', weights: { a: 1 } } };
     assert.equal(inFdl({ ...least, cpu: 1, memory: '1Gi', expose: { api_port: 80 }, federation }), true);
   });
 
-  test('marks what is wrong', () => {
+  test('rejects invalid definitions', () => {
     assert.equal(inFdl({ name: 'demo' }), false);
     assert.equal(inFdl({ ...least, visibility: 'open' }), false);
     assert.equal(inFdl({ ...least, cpu: true }), false);
@@ -34,7 +34,7 @@ describe('the schema of FDL files, for editors', () => {
   });
 });
 
-test('every body that is read is one that the schema of requests takes, letter case and blanks apart', () => {
+test('JSON Schema of requests: accepts every body that the reader accepts, apart from letter case and blanks', () => {
   const request = Compile(requestSchema(ServiceSchema, ['name', 'image', 'script']) as never);
   fc.assert(
     fc.property(serviceBodies, (body) => {

@@ -18,12 +18,12 @@ const ALTERNATIVES: Record<Leniency, (schema: JsonSchema) => JsonSchema> = {
   },
 };
 
-/** What requests may hold: with the leniencies written out, and nothing required but what has no zero value. */
+/** The schema of requests: with all leniencies, and only keys required that have no zero value. */
 export function requestSchema(schema: TSchema, required: readonly string[] = []): JsonSchema {
   return { ...convert(plain(schema), true), ...(required.length > 0 && { required }) };
 }
 
-/** What answers hold. */
+/** The schema of answers. */
 export function responseSchema(schema: TSchema): JsonSchema {
   return convert(plain(schema), false);
 }

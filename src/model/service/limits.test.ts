@@ -14,7 +14,7 @@ const list = <T>(length: number, entry: (index: number) => T) => Array.from({ le
 const place = (path: string) => ({ storage_provider: 'minio.default', path });
 const member = (index: number) => ({ cluster_id: `c${index}`, service_name: 'demo' });
 
-describe('limits: a list that is too long is refused before its entries are read', () => {
+describe('limits: a list that is too long is rejected before its entries are read', () => {
   const long = 20_000;
   const cases: [string, number, (entries: unknown) => Record<string, unknown>, (index: number) => object][] = [
     ['federation.members', MAX_MEMBERS, (members) => ({ federation: { members } }), member],
@@ -54,7 +54,7 @@ describe('limits: a list that is too long is refused before its entries are read
   });
 });
 
-test('limits: a stored definition keeps all its entries, whoever wrote it', () => {
+test('limits: a stored definition keeps all its entries', () => {
   const stored = { ...least, input: list(MAX_STORAGE_PATHS + 50, (index) => place(`in/${index}`)) };
   assert.equal((decodeStored(ServiceSchema, stored) as { input: unknown[] }).input.length, MAX_STORAGE_PATHS + 50);
 });
@@ -69,7 +69,7 @@ describe('limits: the folders of isolation USER', () => {
     output: list(outputs, (index) => place(`results/${index}`)),
   });
 
-  test('are counted before they are made', () => {
+  test('are counted before they are created', () => {
     // 99 users with 10 folders each for inputs, and 9 outputs beside each of 10 inputs.
     readDefinition(define(99, 10, 9));
     assert.throws(
@@ -78,7 +78,7 @@ describe('limits: the folders of isolation USER', () => {
     );
   });
 
-  test('are not computed where nobody is isolated', () => {
+  test('are not computed without isolation', () => {
     const { list: input, reads } = countReads(list(MAX_STORAGE_PATHS, (index) => place(`bucket-${index}/in`)));
     const service = aService({ output: list(MAX_STORAGE_PATHS, (index) => place(`out/${index}`)) });
     outputFolders({ ...service, definition: { ...service.definition, input } });
@@ -86,7 +86,7 @@ describe('limits: the folders of isolation USER', () => {
   });
 });
 
-test('limits: inputs and outputs are not compared each with each', () => {
+test('limits: the loop check does not compare every input with every output', () => {
   const compare = (length: number) => {
     const { list: input, reads } = countReads(list(length, (index) => place(`bucket/in-${index}`)));
     const output = countReads(list(length, (index) => place(`bucket/out-${index}`)));

@@ -13,7 +13,7 @@ const define = (output: string, more: Record<string, unknown> = {}, provider = '
     ...more,
   }).definition;
 
-test('a result under an input of the same service would start it again', () => {
+test('loops: an output below an input of the same service is a problem', () => {
   for (const path of ['demo/in', 'demo/in/deep', ' /demo/in/ ']) {
     assert.deepEqual(
       loopProblems(define(path)).map((problem) => problem.path),
@@ -23,11 +23,11 @@ test('a result under an input of the same service would start it again', () => {
   }
 });
 
-test('a folder beside the input is fine, and so is another store', () => {
+test('loops: an output in another folder or another store is allowed', () => {
   for (const path of ['demo/out', 'demo/input', 'demo/i', 'other/in']) assert.deepEqual(loopProblems(define(path)), []);
   assert.deepEqual(loopProblems(define('demo/in', {}, 's3.x')), []);
 });
 
-test('whoever means it can say so', () => {
+test('loops: a definition can allow its own loop', () => {
   assert.deepEqual(loopProblems(define('demo/in', { annotations: { 'oscar-manager/allow-loop': 'true' } })), []);
 });

@@ -13,7 +13,7 @@ const references: [string, string, string][] = [
   ['', '', 'default'],
 ];
 for (const [text, type, id] of references) {
-  test(`provider ${JSON.stringify(text)} is type ${type}, id ${id}`, () => {
+  test(`paths: provider ${JSON.stringify(text)} is type ${type}, id ${id}`, () => {
     assert.deepEqual(parseProvider(text), { type, id });
   });
 }
@@ -29,12 +29,12 @@ const paths: [string, string, string][] = [
   ['minio', '', ''],
 ];
 for (const [provider, path, expected] of paths) {
-  test(`${provider} path ${JSON.stringify(path)} becomes ${JSON.stringify(expected)}`, () => {
+  test(`paths: ${provider} path ${JSON.stringify(path)} becomes ${JSON.stringify(expected)}`, () => {
     assert.equal(normalisePath(path, parseProvider(provider), 'svc'), expected);
   });
 }
 
-test('normalising twice is normalising once', () => {
+test('paths: normalising is idempotent', () => {
   fc.assert(
     fc.property(fc.string(), fc.constantFrom('minio', 's3.a', 'webdav.b'), (path, reference) => {
       const provider = parseProvider(reference);
@@ -44,24 +44,25 @@ test('normalising twice is normalising once', () => {
   );
 });
 
-test('the first segment is the bucket, the rest the folder', () => {
+test('paths: the first segment is the bucket, the rest is the folder', () => {
   assert.deepEqual(splitPath('a/b/c'), { bucket: 'a', folder: 'b/c' });
   assert.deepEqual(splitPath('a'), { bucket: 'a', folder: '' });
 });
 
 for (const bucket of ['ab', 'A-bucket', 'a_b', '-ab', 'ab-', 'a..b', 'a'.repeat(64), 'ünï', '', '../x']) {
-  test(`${JSON.stringify(bucket)} is no bucket name`, () => assert.match(bucketProblem(bucket) ?? '', /bucket/));
+  test(`paths: ${JSON.stringify(bucket)} is not a bucket name`, () =>
+    assert.match(bucketProblem(bucket) ?? '', /bucket/));
 }
 for (const bucket of ['oscar-staging', 'oscar-staging-2', 'oscar-events']) {
-  test(`the bucket ${bucket} is kept for the manager`, () => {
+  test(`paths: the bucket ${bucket} is reserved for the manager`, () => {
     assert.match(bucketProblem(bucket) ?? '', /kept for the manager/);
   });
 }
 for (const bucket of ['abc', 'my.bucket-1', 'a'.repeat(63), 'oscar']) {
-  test(`${bucket.slice(0, 20)} is a bucket name`, () => assert.equal(bucketProblem(bucket), undefined));
+  test(`paths: ${bucket.slice(0, 20)} is a bucket name`, () => assert.equal(bucketProblem(bucket), undefined));
 }
 
-test('a folder has no empty or relative parts', () => {
+test('paths: a folder with empty or relative parts is rejected', () => {
   for (const folder of ['a//b', '../x', 'a/..', '.', 'a/./b', 'x'.repeat(513)])
     assert.ok(folderProblem(folder), folder);
   for (const folder of ['in', 'in/deep', '..a/b..', 'ünï cödé']) assert.equal(folderProblem(folder), undefined);

@@ -35,7 +35,7 @@ export function hasBuckets(provider: ProviderReference): boolean {
 }
 
 /**
- * Does this input come from the store of the cluster? Inputs in other MinIO stores are refused
+ * Does this input come from the store of the cluster? Inputs in other MinIO stores are rejected
  * (docs/fdl.md#inputs-and-outputs).
  */
 export function isClusterInput({ storage_provider }: { storage_provider: string }): boolean {
@@ -52,7 +52,7 @@ export const trimPath = (path: string) => trimEnds(path, (each) => isSlash(each)
 
 /**
  * Trims blanks and slashes; in an object store a path without a slash is a folder in a bucket named like the service
- * (docs/fdl.md#inputs-and-outputs). Nothing left is the empty string, which is for the caller to refuse.
+ * (docs/fdl.md#inputs-and-outputs). Returns the empty string if nothing is left, which the caller rejects.
  */
 export function normalisePath(path: string, provider: ProviderReference, serviceName: string): string {
   const trimmed = trimPath(path);
@@ -72,7 +72,7 @@ export function bucketProblem(bucket: string): string | undefined {
   return reserved && `bucket names that begin with ${reserved} are kept for the manager`;
 }
 
-/** Why this cannot be a folder, or undefined when it can. Stores disagree on what such keys mean, so none is made. */
+/** Why this cannot be a folder, or undefined when it can. Stores disagree on the meaning of such keys, so none is created. */
 export function folderProblem(folder: string): string | undefined {
   if (folder.split('/').some((part) => part === '' || part === '.' || part === '..')) {
     return 'has an empty, "." or ".." part';
@@ -80,10 +80,10 @@ export function folderProblem(folder: string): string | undefined {
   return Buffer.byteLength(folder) > 512 ? 'is longer than 512 bytes' : undefined;
 }
 
-/** Says that a service means to start itself with its own results. */
+/** The annotation by which an owner allows that the results of a service start it again. */
 const OPT_IN = 'oscar-manager/allow-loop';
 
-/** A result that lands under an input of the same service would start it again, and again. */
+/** A result below an input of the same service would start it again without end. */
 export function loopProblems({ input, output, annotations }: Definition): Problem[] {
   if (annotations[OPT_IN] === 'true') return [];
   const watched = new Set(input.filter(isClusterInput).map(({ path }) => path));

@@ -11,7 +11,7 @@ import type { Service } from './service.ts';
 const store = { endpoint: 'http://minio.minio:9000', verify: true, region: 'us-east-1' };
 const shown = (service: Service) => JSON.stringify(present(service, { store, showToken: true }));
 
-test('a minimal service is shown byte for byte as the Go manager shows it', () => {
+test('present: a minimal service is byte-equal to the answer of the Go manager', () => {
   const service = aService({
     image: 'ghcr.io/x/y',
     script: '#!/bin/sh\n...',
@@ -38,7 +38,7 @@ test('the token is shown only to those who may invoke', () => {
   assert.equal(document.token, '');
 });
 
-test('isolation by user shows the owner among the users and a bucket for each other one', () => {
+test('present: with isolation USER the owner is among the allowed users, and each other user has a bucket', () => {
   const alice = '00000001-alice-4000-8000-000000000001';
   const bob = '00000002-bob-4000-8000-000000000002';
   const service = aService(
@@ -57,7 +57,7 @@ test('isolation by user shows the owner among the users and a bucket for each ot
   assert.equal((document['labels'] as Record<string, string>)['uid'], '00000001-a');
 });
 
-test('keys of our own in a federation stand after those of the Go manager, and only when set', () => {
+test('present: additional federation keys follow those of the Go manager, and only if they are set', () => {
   const federation = {
     topology: 'mesh',
     delegation: { mode: 'random', weights: { b: 2 } },
@@ -85,13 +85,13 @@ describe('no secret is ever shown', () => {
     },
     federation: { members: [{ cluster_id: 'b', service_name: 'demo-b', headers: { 'X-Key': marker } }] },
   };
-  test('in the definition or in what is shown', () => {
+  test('in the stored definition or in the answer', () => {
     const service = aService(body);
     assert.ok(!JSON.stringify(service).includes(marker));
     assert.ok(!shown(service).includes(marker));
     assert.ok(shown(service).includes('"webdav":{"w":{"hostname":"w","login":"u","password":"hidden"}}'));
   });
-  test('but each has been read', () => {
+  test('and each was read as a secret', () => {
     const { secrets } = readDefinition({ name: 'demo', image: 'x', script: 'x', ...body });
     const values = [...Object.values(secrets.environment), ...Object.values(secrets.credentials)];
     assert.equal(values.length, 10);
@@ -99,7 +99,7 @@ describe('no secret is ever shown', () => {
   });
 });
 
-test('reading what is shown gives the same definition, for every service', () => {
+test('present: reading the answer gives the same definition, for every service', () => {
   fc.assert(
     fc.property(serviceBodies, fc.constantFrom('cluster_admin', 'alice', 'bob'), (body, owner) => {
       const definition = ownedBy(readDefinition(body).definition, owner);

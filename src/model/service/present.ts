@@ -5,18 +5,18 @@ import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchem
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
 
-/** The cluster's own store, as every definition shows it under `minio.default`. */
+/** The cluster's own store, which every definition shows as `minio.default`. */
 export type ClusterStore = Pick<MinioProvider, 'endpoint' | 'verify' | 'region'>;
 
 export interface Viewing {
   readonly store: ClusterStore;
-  /** For those who may invoke the service (S9). */
+  /** Set for users who may invoke the service (S9). */
   readonly showToken: boolean;
-  /** With `include=deployment`. */
+  /** Set for requests with `include=deployment`. */
   readonly deployment?: Deployment;
 }
 
-/** A service as answers show it: keys in the order of the schema, nothing secret but the token for those who may. */
+/** A service in an answer: keys in the order of the schema, no secret except the token if `showToken` is set. */
 export function present(service: Service, viewing: Viewing): unknown {
   const { definition } = service;
   const document: ServiceDocument = {
@@ -41,7 +41,7 @@ export function present(service: Service, viewing: Viewing): unknown {
   return encode(ServiceSchema, document);
 }
 
-/** The data of a worker is at the store of its coordinator. */
+/** The files of a worker are in the store of its coordinator. */
 function visibleStore({ federation }: Service, own: ClusterStore): ClusterStore {
   return federation?.role === 'worker' && federation.origin.store !== ''
     ? { ...own, endpoint: federation.origin.store }
@@ -54,7 +54,7 @@ function shownAllowedUsers({ owner, definition }: Service): string[] {
   return addsOwner(definition, owner) && allowed_users.length > 0 ? [...allowed_users, owner] : allowed_users;
 }
 
-/** The definition as it is kept for this owner: without what `present` adds for them. */
+/** The definition to store: without the owner, whom `present` adds to the allowed users. */
 export function ownedBy(definition: Definition, owner: string): Definition {
   if (!addsOwner(definition, owner)) return definition;
   return { ...definition, allowed_users: definition.allowed_users.filter((uid) => uid !== owner) };

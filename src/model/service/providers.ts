@@ -3,9 +3,9 @@ import { DEFAULT_PROVIDER_ID, isClusterStore, parseProvider } from './paths.ts';
 import type { StorageProviders } from './schema.ts';
 import type { Definition } from './service.ts';
 
-/** What a definition may refer to beyond its own providers. */
+/** The stores that a definition may use in addition to its own providers. */
 export interface KnownStores {
-  /** Providers that the operator defined, as `minio.shared`. */
+  /** Providers that the operator defined, such as `minio.shared`. */
   readonly named: ReadonlySet<string>;
   /** Address of the cluster's own store. */
   readonly endpoint: string;
@@ -13,7 +13,7 @@ export interface KnownStores {
 
 const INPUT_TYPES = ['minio', 'webdav', 'rucio'];
 
-/** Do all inputs and outputs have a provider that they may use (docs/fdl.md#inputs-and-outputs)? */
+/** Problems with the providers of inputs and outputs (docs/fdl.md#inputs-and-outputs). */
 export function providerProblems(definition: Definition, known: KnownStores): Problem[] {
   const problems: Problem[] = [];
   for (const [index, io] of definition.input.entries()) {
@@ -23,7 +23,7 @@ export function providerProblems(definition: Definition, known: KnownStores): Pr
     if (!INPUT_TYPES.includes(type)) {
       problems.push({ path, message: `${type} cannot be an input: files arrive through ${INPUT_TYPES.join(', ')}` });
     } else if (type === 'minio' && !isClusterStore(provider)) {
-      // Events come from the cluster's own store only; another name for it is fine.
+      // Only the cluster's own store sends events. A provider with another id but the same endpoint is that store.
       if (definition.storage_providers?.minio?.[id]?.endpoint !== known.endpoint) {
         problems.push({ path, message: `minio.${id} is not the store of this cluster: use minio.default` });
       }
@@ -52,7 +52,7 @@ function unknown({ type, id }: { type: string; id: string }): string {
   return `${type}.${id} is not defined: add it to storage_providers, or ask the operator for the providers of this cluster`;
 }
 
-/** `minio.default` is the cluster's own store, whatever a client sends there (F47). */
+/** Drops `minio.default`, which is always the cluster's own store, whatever a client sends (F47). */
 export function withoutClusterStore(providers: StorageProviders | undefined): StorageProviders | undefined {
   if (!providers) return undefined;
   const { minio, ...others } = providers;

@@ -43,7 +43,7 @@ const cpus: [string, number | undefined][] = [
   ['9'.repeat(30), undefined],
 ];
 for (const [text, expected] of cpus) {
-  test(`cpu ${JSON.stringify(text.slice(0, 40))} is ${expected} millicores`, () => {
+  test(`quantity: cpu ${JSON.stringify(text.slice(0, 40))} is ${expected} millicores`, () => {
     assert.equal(millicores(text), expected);
   });
 }
@@ -62,10 +62,10 @@ const memories: [string, number | undefined][] = [
   ['7Pi', 7_881_299_347_898_368],
 ];
 for (const [text, expected] of memories) {
-  test(`memory ${text} is ${expected} bytes`, () => assert.equal(bytes(text), expected));
+  test(`quantity: memory ${text} is ${expected} bytes`, () => assert.equal(bytes(text), expected));
 }
 
-test('a whole number of any unit is counted exactly', () => {
+test('quantity: a whole number of any unit is converted exactly', () => {
   const units: [string, bigint][] = [
     ['', 1n],
     ['k', 1000n],
@@ -81,7 +81,7 @@ test('a whole number of any unit is counted exactly', () => {
   );
 });
 
-test('a number of bytes is written in the largest unit that divides it, and read back the same', () => {
+test('quantity: a number of bytes is written in the largest unit that divides it, and read back unchanged', () => {
   assert.equal(formatQuantity(0), '0');
   assert.equal(formatQuantity(5), '5');
   assert.equal(formatQuantity(52_428_800), '50Mi');
@@ -89,7 +89,7 @@ test('a number of bytes is written in the largest unit that divides it, and read
   fc.assert(fc.property(fc.maxSafeNat(), (amount) => assert.equal(bytes(formatQuantity(amount)), amount)));
 });
 
-test('any text is either a number or nothing, never an exception', () => {
+test('quantity: any text is a number or undefined, and never throws', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       const value = millicores(text);

@@ -7,8 +7,8 @@ const read = (more: Record<string, unknown> = {}) => readDefinition({ ...least, 
 const define = (more: Record<string, unknown> = {}) => read(more).definition;
 const member = { type: 'oscar', cluster_id: 'b', service_name: 'demo-b' };
 
-describe('what is accepted', () => {
-  test('the least: everything else has its default or zero value', () => {
+describe('read: accepted definitions', () => {
+  test('required keys only: all others have their default or zero value', () => {
     const definition = define();
     assert.equal(definition.memory, '256Mi');
     assert.equal(definition.cpu, '0.2');
@@ -164,7 +164,7 @@ describe('what is accepted', () => {
   });
 });
 
-describe('what is refused, with the path of the problem', () => {
+describe('read: a definition is rejected, with the path of the problem, for', () => {
   const cases: [string, Record<string, unknown>, string][] = [
     ['no name', { name: '' }, 'name'],
     ['a name in upper case', { name: 'Demo' }, 'name'],
@@ -181,7 +181,7 @@ describe('what is refused, with the path of the problem', () => {
     ['a script of blanks', { script: ' \n' }, 'script'],
     ['a script with a NUL', { script: 'a\0b' }, 'script'],
     ['half a surrogate pair', { script: 'a\ud800' }, 'script'],
-    ['cpu that is no quantity', { cpu: 'abc' }, 'cpu'],
+    ['cpu that is not a quantity', { cpu: 'abc' }, 'cpu'],
     ['negative cpu', { cpu: '-1' }, 'cpu'],
     ['zero cpu', { cpu: '0' }, 'cpu'],
     ['absurd cpu', { cpu: '1e30' }, 'cpu'],
@@ -190,7 +190,7 @@ describe('what is refused, with the path of the problem', () => {
     ['absurd memory', { memory: '999999Ei' }, 'memory'],
     ['memory that was meant to be Mi', { memory: 256 }, 'memory'],
     ['memory in unknown units', { memory: '1GB' }, 'memory'],
-    ['a request for disk that is no quantity', { ephemeral_storage_request: 'lots' }, 'ephemeral_storage_request'],
+    ['a request for disk that is not a quantity', { ephemeral_storage_request: 'lots' }, 'ephemeral_storage_request'],
     ['a fraction of an instance', { synchronous: { min_scale: 1.5 } }, 'synchronous.min_scale'],
     ['a flag as a string', { enable_gpu: 'true' }, 'enable_gpu'],
     ['input as an object', { input: {} }, 'input'],
@@ -202,9 +202,9 @@ describe('what is refused, with the path of the problem', () => {
       'output[0].storage_provider',
     ],
     ['a missing provider', { input: [{ path: 'a/b' }] }, 'input[0].storage_provider'],
-    ['a bucket that is none', { input: [{ storage_provider: 'minio', path: 'My_Bucket/in' }] }, 'input[0].path'],
+    ['an invalid bucket name', { input: [{ storage_provider: 'minio', path: 'My_Bucket/in' }] }, 'input[0].path'],
     ['a bucket of the manager', { output: [{ storage_provider: 'minio', path: 'oscar-staging/x' }] }, 'output[0].path'],
-    ['a path upwards', { input: [{ storage_provider: 'minio', path: 'abc/../x' }] }, 'input[0].path'],
+    ['a path with ..', { input: [{ storage_provider: 'minio', path: 'abc/../x' }] }, 'input[0].path'],
     ['an unknown visibility (S11)', { visibility: 'Private' }, 'visibility'],
     ['an unknown isolation level', { isolation_level: 'GROUP' }, 'isolation_level'],
     ['an unknown log level', { log_level: 'loud' }, 'log_level'],
@@ -229,15 +229,15 @@ describe('what is refused, with the path of the problem', () => {
       { federation: { members: [{ ...member, type: 'ftp' }] } },
       'federation.members[0].type',
     ],
-    ['an endpoint without an URL', { federation: { members: [{ type: 'endpoint' }] } }, 'federation.members[0].url'],
+    ['an endpoint without a URL', { federation: { members: [{ type: 'endpoint' }] } }, 'federation.members[0].url'],
     [
       'a negative priority',
       { federation: { members: [{ ...member, priority: -1 }] } },
       'federation.members[0].priority',
     ],
     ['a negative threshold', { federation: { rescheduler_threshold: -1 } }, 'federation.rescheduler_threshold'],
-    ['a negative priority of its own', { federation: { self: { priority: -1 } } }, 'federation.self.priority'],
-    ['a negative weight of its own', { federation: { self: { weight: -1 } } }, 'federation.self.weight'],
+    ['a negative priority of this cluster', { federation: { self: { priority: -1 } } }, 'federation.self.priority'],
+    ['a negative weight of this cluster', { federation: { self: { weight: -1 } } }, 'federation.self.weight'],
     ['an illegal label', { labels: { 'a b': 'c' } }, 'labels.a b'],
     ['an illegal label value', { labels: { a: 'b c' } }, 'labels.a'],
     ['an illegal annotation', { annotations: { '-': 'x' } }, 'annotations.-'],
@@ -256,7 +256,7 @@ describe('what is refused, with the path of the problem', () => {
     });
   }
 
-  test('all problems at once', () => {
+  test('several reasons, and all problems are reported', () => {
     assert.throws(
       () => readDefinition({ name: 'A', cpu: 'x', visibility: 'y' }),
       (error: Error) => {
@@ -269,7 +269,7 @@ describe('what is refused, with the path of the problem', () => {
     );
   });
 
-  test('thousands of problems are cut short', () => {
+  test('thousands of problems, of which the first are reported', () => {
     const input = Array.from({ length: 5000 }, () => ({ storage_provider: 'minio', path: '' }));
     assert.throws(
       () => read({ input }),

@@ -20,13 +20,13 @@ import type { Definition } from './service.ts';
 
 interface ReadDefinition {
   readonly definition: Definition;
-  /** What the body brought; see `settleSecrets` for what is stored. */
+  /** The secrets in the body; `settleSecrets` determines those to store. */
   readonly secrets: DefinitionSecrets;
 }
 
 /**
- * Reads the body of a create or an update into a definition in canonical form. Every problem is found, not the first
- * only; keys that the manager decides (owner, namespace, token, reserved labels and annotations) are ignored (F33).
+ * Reads the body of a create or an update into a definition in canonical form. Throws with all problems, not only the first.
+ * Keys that the manager sets (owner, namespace, token, reserved labels and annotations) are ignored (F33).
  */
 export function readDefinition(body: unknown): ReadDefinition {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
@@ -75,7 +75,7 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
 
 type Report = (path: string, message: string | undefined) => void;
 
-/** A value outside the schema's list would open buckets to everybody (S11) or be ignored later: it is refused now. */
+/** Rejects a value outside the schema's list, which would open buckets to all users (S11) or be ignored later. */
 function checkOneOf(
   key: 'log_level' | 'visibility' | 'isolation_level',
   written: string,
@@ -89,7 +89,7 @@ function checkOneOf(
   return value;
 }
 
-/** No program fits into less: the user probably forgot the unit. */
+/** No program runs in less: the user probably forgot the unit. */
 const LEAST_MEMORY = 1024 * 1024;
 
 function checkQuantities(
@@ -142,7 +142,7 @@ function readStorageIO(io: StorageIO, serviceName: string, path: string, report:
 }
 
 /**
- * The federation block in canonical form (docs/fdl.md#the-federation-block). The topology stays as the user wrote it.
+ * The federation block in canonical form (docs/fdl.md#the-federation-block). The topology is kept as written.
  */
 function readFederation(given: Federation, serviceName: string, report: Report): Federation {
   const { token_sharing, ...federation } = given;
@@ -189,7 +189,7 @@ function readMember(given: Replica, path: string, report: Report): Replica {
   if (type !== 'oscar') report(`${path}.type`, `"${given.type}" is not one of oscar, endpoint`);
   report(`${path}.cluster_id`, clusterIdProblem(given.cluster_id));
   report(`${path}.service_name`, serviceNameProblem(given.service_name));
-  // What the cluster says about TLS counts; the Go manager shows false here and so do we.
+  // `ssl_verify` of the cluster applies, not that of the member. The Go manager shows false here, and so do we.
   return { ...given, type, ssl_verify: false };
 }
 

@@ -3,31 +3,31 @@ import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federati
 import { MAX_ALLOWED_USERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
 
 /**
- * The service definition as it travels (docs/fdl.md#all-keys). One schema gives the TypeScript types, reads request
- * bodies, writes answers, and becomes OpenAPI and the editors' JSON Schema.
+ * The service definition on the wire (docs/fdl.md#all-keys). One schema gives the TypeScript types, decodes request
+ * bodies, encodes answers, and becomes OpenAPI and the editors' JSON Schema.
  *
- * The order of keys is the order in which they are written. A required key is always written, with its zero value if
- * need be; an optional one only when it has something in it.
+ * Keys are written in the order of the schema. A required key is always written, if need be with its zero value; an
+ * optional key is written only when it is not empty.
  */
 
 /**
- * What a key accepts beyond its own type, because clients send it (docs/api.md#what-old-clients-rely-on); `codec.ts`
+ * What a key accepts in addition to its type, because clients send it (docs/api.md#what-old-clients-rely-on); `codec.ts`
  * converts it. `number`: a number for a string, `cpu: 1`. `single`: one value for a list, 0 for none, `nodePort: 0`
  * before v4.1. `mode`: a delegation as `{mode, weights}`.
  */
 export type Leniency = 'number' | 'single' | 'mode';
 
 interface Options {
-  /** Stands for an absent or empty value. */
+  /** Used for an absent or empty value. */
   default?: string | boolean;
   enum?: string[];
   accepts?: Leniency;
-  /** Written even when zero, once given. */
+  /** If the client sent it, it is written even when it is zero. */
   keepZero?: boolean;
 }
 
 interface ListOptions {
-  /** A request with a longer list is refused before its entries are read. */
+  /** A request with a longer list is rejected before its entries are read. */
   maxItems?: number;
 }
 
@@ -53,12 +53,12 @@ const StorageIOSchema = block(
     prefix: maybe(texts('upload only files that begin with one of these', { maxItems: MAX_STORAGE_PATHS })),
     options: maybe(text('for a mount: further rclone options')),
   },
-  'A place in an object store that files are read from or written to',
+  'A folder in an object store from which files are read or to which they are written',
 );
 
 const ReplicaSchema = block(
   {
-    type: text('`oscar`: a service on another cluster; `endpoint`: any URL that takes the event', {
+    type: text('`oscar`: a service on another cluster; `endpoint`: any URL that receives the event', {
       default: 'oscar',
       enum: ['oscar', 'endpoint'],
     }),
@@ -67,7 +67,7 @@ const ReplicaSchema = block(
     url: text('for `endpoint`: where the event is posted'),
     ssl_verify: flag('for `endpoint`: verify the certificate; true if left out', { default: true }),
     priority: count('lower comes first; 101 and above is never used'),
-    headers: textMap('headers sent along with a delegated job; the values are never shown again'),
+    headers: textMap('headers that are sent with a delegated job; the values are never shown again'),
   },
   'A member of a federation',
 );
@@ -106,7 +106,7 @@ const FederationSchema = block(
         'this cluster as a candidate, with `delegate_when: always`',
       ),
     ),
-    token_sharing: maybe(text('refused: a refresh token has one holder, the coordinator')),
+    token_sharing: maybe(text('rejected: a refresh token has one holder, the coordinator')),
   },
   'One definition on several clusters',
   { accepts: 'mode' },
@@ -238,12 +238,12 @@ export const DeploymentSchema = block(
   {
     state: text('pending, ready, degraded, failed, stopped or unavailable'),
     reason: maybe(text('why')),
-    last_transition_time: maybe(text('when it came into this state')),
-    active_instances: count('instances there are'),
+    last_transition_time: maybe(text('when it entered this state')),
+    active_instances: count('number of instances'),
     affected_instances: count('instances that are not available'),
     resource_kind: text('exposed_service, kserve_service, knative_service or unavailable'),
   },
-  'What stands behind a service that stays up',
+  'The deployment of a service that stays up',
 );
 
 export const ServiceSchema = block(
@@ -257,11 +257,11 @@ export const ServiceSchema = block(
     ephemeral_storage_request: text('local disk request, a Kubernetes quantity', { accepts: 'number' }),
     enable_gpu: flag('one GPU'),
     enable_sgx: flag('an SGX enclave'),
-    image_prefetch: flag('pull the image on every node beforehand; kept and shown, and not done'),
+    image_prefetch: flag('pull the image on every node beforehand; stored and shown, but without effect'),
     synchronous: block(
       {
         min_scale: count('pods that are kept ready for calls, on Kubernetes; 100 at most'),
-        max_scale: count('calls that run at once, the others wait; 0 = no limit'),
+        max_scale: count('calls that run concurrently, the others wait; 0 = no limit'),
       },
       'for calls of `/run`',
     ),
@@ -272,10 +272,10 @@ export const ServiceSchema = block(
     }),
     image: text('container image'),
     alpine: flag('the image is based on musl'),
-    token: text('invokes this service; made by the manager'),
+    token: text('allows its holder to invoke this service; created by the manager'),
     file_stage_in: flag('do not download the input'),
-    input: Type.Array(StorageIOSchema, { description: 'where files arrive', maxItems: MAX_STORAGE_PATHS }),
-    output: Type.Array(StorageIOSchema, { description: 'where results go', maxItems: MAX_STORAGE_PATHS }),
+    input: Type.Array(StorageIOSchema, { description: 'where input files arrive', maxItems: MAX_STORAGE_PATHS }),
+    output: Type.Array(StorageIOSchema, { description: 'where results are written', maxItems: MAX_STORAGE_PATHS }),
     script: text('the script that is run'),
     image_pull_secrets: maybe(texts('names of pull secrets')),
     expose: ExposeSchema,
@@ -294,11 +294,11 @@ export const ServiceSchema = block(
     storage_providers: maybe(StorageProvidersSchema),
     clusters: maybe(Type.Record(Type.String(), ClusterSchema, { description: 'other clusters, by id' })),
     owner: text('uid of the user, or `cluster_admin`; set by the manager'),
-    namespace: maybe(text('where its objects live; set by the manager')),
+    namespace: maybe(text('the namespace of its objects; set by the manager')),
     interlink_node_name: text('run on that virtual node. Not supported yet'),
-    visibility: text('who sees and invokes it', { default: 'private', enum: ['private', 'restricted', 'public'] }),
-    allowed_users: texts('with `restricted`: who else, by uid', { maxItems: MAX_ALLOWED_USERS }),
-    isolation_level: text('`USER` gives each allowed user a bucket of their own', { enum: ['', 'SERVICE', 'USER'] }),
+    visibility: text('who may see and invoke it', { default: 'private', enum: ['private', 'restricted', 'public'] }),
+    allowed_users: texts('with `restricted`: uids of the other users who may', { maxItems: MAX_ALLOWED_USERS }),
+    isolation_level: text('`USER` gives each allowed user their own bucket', { enum: ['', 'SERVICE', 'USER'] }),
     bucket_list: texts('the buckets of the allowed users; set by the manager'),
     mount: StorageIOSchema,
     volume: maybe(VolumeSchema),
@@ -312,7 +312,7 @@ export const ServiceSchema = block(
   'An OSCAR service',
 );
 
-/** A service as it travels. */
+/** A service definition on the wire. */
 export type ServiceDocument = Static<typeof ServiceSchema>;
 export type StorageIO = Static<typeof StorageIOSchema>;
 export type Federation = Static<typeof FederationSchema>;

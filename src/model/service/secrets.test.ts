@@ -36,11 +36,11 @@ test('a blank environment secret keeps the stored value (R3)', () => {
   assert.deepEqual(settle(environment({ A: '', B: 'new' }), before).environment, { A: '1', B: 'new' });
 });
 
-test('a secret that left the definition is forgotten', () => {
+test('secrets: a secret that is no longer in the definition is removed', () => {
   assert.deepEqual(settle(environment({}), stored(environment({ A: '1' }))).environment, {});
 });
 
-test('a blank secret with nothing stored is an empty value', () => {
+test('secrets: a blank secret without a stored value is empty', () => {
   assert.deepEqual(settle(environment({ A: '' })).environment, { A: '' });
 });
 
@@ -48,20 +48,20 @@ const webdav = (password: string, hostname = 'dav.example') => ({
   storage_providers: { webdav: { w: { hostname, login: 'u', password } } },
 });
 
-test('hidden keeps the key of a provider, another value replaces it, a blank drops it', () => {
+test('secrets: for the key of a provider, "hidden" keeps the stored one, another value replaces it, a blank removes it', () => {
   const before = stored(webdav('p'));
   assert.deepEqual(settle(webdav('hidden'), before).credentials, { 'providers/webdav.w/password': 'p' });
   assert.deepEqual(settle(webdav('new'), before).credentials, { 'providers/webdav.w/password': 'new' });
   assert.deepEqual(settle(webdav(''), before).credentials, {});
 });
 
-test('a key is not kept for another address: it must be given again', () => {
+test('secrets: the key of a provider is not kept for another address', () => {
   const settled = settle(webdav('hidden', 'evil.example'), stored(webdav('p')));
   assert.deepEqual(settled.credentials, {});
   assert.deepEqual(settled.problems, ['storage_providers.webdav.w.password']);
 });
 
-test('hidden in a new service is a problem', () => {
+test('secrets: "hidden" in a new service is a problem', () => {
   assert.deepEqual(settle(webdav('hidden')).problems, ['storage_providers.webdav.w.password']);
 });
 
@@ -69,7 +69,7 @@ const cluster = (auth_password: string, endpoint = 'https://b.example') => ({
   clusters: { b: { endpoint, auth_user: 'u', auth_password } },
 });
 
-test('a blank password of a cluster keeps the stored one, for the same address and account only', () => {
+test('secrets: a blank cluster password keeps the stored one, for the same address and account only', () => {
   const before = stored(cluster('p'));
   assert.deepEqual(settle(cluster(''), before).credentials, { 'clusters/b/auth_password': 'p' });
   assert.deepEqual(settle(cluster('', 'https://evil.example'), before).credentials, {});
@@ -79,7 +79,7 @@ const headers = (value: string) => ({
   federation: { members: [{ cluster_id: 'b', service_name: 'demo-b', headers: { 'X-Key': value } }] },
 });
 
-test('a blank header of a member keeps the stored value', () => {
+test('secrets: a blank header of a member keeps the stored value', () => {
   assert.deepEqual(Object.values(settle(headers(''), stored(headers('h'))).credentials), ['h']);
 });
 
@@ -94,7 +94,7 @@ test('the refresh token of a federated service is kept apart from what its scrip
   assert.deepEqual(settle(federated('new'), before).credentials, { 'federation/refresh_token': 'new' });
 });
 
-test('a grant stays for as long as there is a federation, and goes with it', () => {
+test('secrets: a grant is kept as long as the service has a federation', () => {
   const before = vaulted({ ...environment({ refresh_token: 'rt' }), federation: {} });
   assert.deepEqual(settle({ federation: {} }, before).credentials, { 'federation/grant': 'g1' });
   const alone = settle(environment({ refresh_token: '' }), before);
@@ -102,14 +102,14 @@ test('a grant stays for as long as there is a federation, and goes with it', () 
   assert.deepEqual(alone.environment, { refresh_token: '' });
 });
 
-test('a refresh token that was an ordinary secret leaves the script when a federation comes', () => {
+test('secrets: a refresh token that was an ordinary secret is hidden from the script when a federation is added', () => {
   const before = stored(environment({ refresh_token: 'rt', A: '1' }));
   const now = settle({ ...environment({ refresh_token: '', A: '' }), federation: {} }, before);
   assert.deepEqual(now.environment, { A: '1' });
   assert.deepEqual(now.credentials, { 'federation/refresh_token': 'rt' });
 });
 
-test('a body without a federation block brings a token that its federation, kept from before, does not show to scripts', () => {
+test('secrets: a refresh token in a body without a federation block is hidden from scripts if the stored federation is kept', () => {
   const { definition } = read({ federation: {} });
   const { secrets } = read(environment({ refresh_token: 'rt', A: '1' }));
   const settled = settleSecrets(definition, secrets, undefined).secrets;
@@ -117,6 +117,6 @@ test('a body without a federation block brings a token that its federation, kept
   assert.deepEqual(Object.keys(settled.credentials), ['federation/refresh_token']);
 });
 
-test('without a federation, refresh_token is a secret like any other', () => {
+test('secrets: without a federation, refresh_token is an ordinary secret', () => {
   assert.deepEqual(settle(environment({ refresh_token: 'rt' })).environment, { refresh_token: 'rt' });
 });

@@ -4,21 +4,22 @@ import type { DefinedCluster, Federation, Replica, ServiceDocument, StorageProvi
 import type { Definition } from './service.ts';
 
 /**
- * Secrets leave a definition the moment it is read: values go to the secret store, the definition keeps a blank (for
- * environment secrets, cluster passwords and member headers) or the word `hidden` (for keys of storage providers, as
- * the Go manager shows them). What a GET gave may be PUT back: a blank or `hidden` keeps the stored value (R3).
+ * Secrets are separated from a definition when it is read: their values go to the secret store, and the definition keeps a
+ * blank (for environment secrets, cluster passwords and member headers) or the word `hidden` (for keys of storage
+ * providers, as the Go manager shows them). A client may PUT what it got from a GET: a blank or `hidden` keeps the stored
+ * value (R3).
  */
 export interface DefinitionSecrets {
   /** `environment.secrets`, by name. These reach the script. */
   readonly environment: Readonly<Record<string, Secret>>;
   /**
-   * Everything else, by slot: `clusters/<id>/auth_password`. These never leave the manager. A refresh token is here only on
-   * its way to the vault of grants; what is stored is {@link GRANT_SLOT}.
+   * All other secrets, by slot: `clusters/<id>/auth_password`. No script gets them. A refresh token is here only until it is
+   * in the vault of grants; what is stored is {@link GRANT_SLOT}.
    */
   readonly credentials: Readonly<Record<string, Secret>>;
 }
 
-/** Stands in a definition where a provider's key is kept. */
+/** Replaces the key of a storage provider in a definition. */
 export const HIDDEN = 'hidden';
 
 /** The fields of storage providers that are keys. */
@@ -33,7 +34,7 @@ const PROVIDER_KEYS: Record<keyof StorageProviders, readonly string[]> = {
 const headerSlot = ({ type, cluster_id, service_name, url }: Replica, header: string) =>
   `members/${type}/${cluster_id}/${service_name}/${url}/${header}`;
 
-/** What a member is to be sent, by the names of headers; their values were kept apart from the definition. */
+/** The headers to send to a member, with their values from the secret store. */
 export function memberHeaders(
   member: Replica,
   credentials: DefinitionSecrets['credentials'],
@@ -42,18 +43,18 @@ export function memberHeaders(
   return Object.fromEntries(found.filter((entry): entry is readonly [string, Secret] => entry[1] !== undefined));
 }
 
-/** Where a key of a provider, as `minio.archive`, is kept among the credentials. */
+/** The slot of a key of a provider, such as `minio.archive`, among the credentials. */
 export const providerSlot = (provider: string, field: string) => `providers/${provider}/${field}`;
 
-/** Where a credential is kept in a definition. */
+/** A credential in a definition. */
 interface Slot {
   readonly key: string;
   readonly path: string;
   readonly value: string;
-  /** Whom it is sent to. A stored credential is kept only while that stays the same. */
+  /** To whom the credential is sent. A stored credential is kept only while the target stays the same. */
   readonly target: string;
   readonly hidden: boolean;
-  /** Where it is kept, if not under its key: what is stored in exchange for it, and stays whatever the target is. */
+  /** The slot of what is stored in exchange for it, if it is not stored itself. That is kept for every target. */
   readonly keptAs?: string;
 }
 
@@ -87,25 +88,25 @@ export function blankSecrets<
 /** The refresh token of a federated service is written among its secrets, but no pod ever gets it (F36). */
 const REFRESH_TOKEN = 'refresh_token';
 
-/** Where a refresh token that a body brought is among the credentials, until the vault of grants has it. */
+/** The slot of a refresh token from a request body, until it is in the vault of grants. */
 export const REFRESH_TOKEN_SLOT = `federation/${REFRESH_TOKEN}`;
 
-/** Where the service keeps the id of its grant. */
+/** The slot of the id of the service's grant. */
 export const GRANT_SLOT = 'federation/grant';
 
 function isVaulted(document: Pick<ServiceDocument, 'federation'>, name: string): boolean {
   return name === REFRESH_TOKEN && document.federation !== undefined;
 }
 
-/** What is stored so far: nothing for a new service. */
+/** What is stored before an update. */
 export interface StoredSecrets {
   readonly definition: Definition;
   readonly secrets: DefinitionSecrets;
 }
 
 /**
- * The secrets to store: what the body brought, and for what it left blank, what is stored already. A `hidden` key with
- * nothing behind it is a problem: the client copied it from somewhere else.
+ * The secrets to store: those of the body, and for its blanks the stored ones. A `hidden` key for which nothing is stored is
+ * a problem: the client copied it from another definition.
  */
 export function settleSecrets(
   definition: Definition,
@@ -133,8 +134,8 @@ export function settleSecrets(
 }
 
 /**
- * What the script gets. A refresh token among it, of a service that was in no federation when it was read or stored, goes the
- * way of all refresh tokens as soon as there is a federation.
+ * The secrets that the script gets. Without a federation, `refresh_token` is one of them. As soon as the service has a
+ * federation, it is moved to the vault as every refresh token is.
  */
 function settleEnvironment(definition: Definition, given: DefinitionSecrets, stored: StoredSecrets | undefined) {
   const settled = Object.entries(given.environment).map(([name, value]): [string, Secret] => {
@@ -156,7 +157,7 @@ function secretSlots(
   document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>,
 ): Slot[] {
   const slots: Slot[] = [];
-  // Also when the secret is not named: a grant stays for as long as there is a federation that needs it.
+  // Also when the body does not name the secret: the grant is kept as long as a federation needs it.
   if (isVaulted(document, REFRESH_TOKEN)) {
     const path = `environment.secrets.${REFRESH_TOKEN}`;
     const value = own(document.environment.secrets, REFRESH_TOKEN) ?? '';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { POLICY_NAMES } from './federation-options.ts';
 
-/** Bodies of every shape that a client may send and that is right, for property tests. */
+/** Valid request bodies of every shape, for property tests. */
 
 const words = fc.stringMatching(/^[a-z][a-z0-9]{2,8}$/);
 const anyText = fc.string({ unit: 'grapheme', maxLength: 12 }).map((text) => text.replaceAll('\0', ''));
