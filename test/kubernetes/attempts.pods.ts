@@ -37,7 +37,7 @@ interface Pod {
 const podPath = (name = '') => `/api/v1/namespaces/${PODS_NAMESPACE}/pods/${name}`;
 const jobPath = (name = '') => `/apis/batch/v1/namespaces/${PODS_NAMESPACE}/jobs/${name}`;
 
-/** Where the tests are that need nothing of the machine but time. */
+/** How many tests run at the same time: they need time, but little CPU. */
 const AT_ONCE = 8;
 
 interface Scene extends IsolatedRunners {
@@ -45,7 +45,7 @@ interface Scene extends IsolatedRunners {
   readonly attemptOf: (script: string, more?: Partial<Attempt>) => Attempt;
 }
 
-/** A test with a store and a runner of its own, whose attempts are gone after it. */
+/** A test with its own store and runner, whose attempts are removed afterwards. */
 function podTest(
   name: string,
   body: (scene: Scene) => Promise<void>,
@@ -78,7 +78,7 @@ function plain(script: string, { access }: StoresUnderTest): Attempt {
   };
 }
 
-/** The record of a job, as the store of jobs makes it. */
+/** Creates the record of a job as the job store does. */
 async function recordOf(attempt: Attempt): Promise<Attempt> {
   const labels = { oscar_service: 'try', 'oscar.grycap/job-owner': 'alice' };
   await admin.do('POST', jobPath(), {
@@ -202,7 +202,7 @@ describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () =
       assert.equal((await run(runner, attempt)).outcome, 'succeeded');
       assert.equal(await printed(runner, attempt.name), '1000\n');
     },
-    // Nothing is waited for that will not come.
+    // The rejected attempt must fail at once, not after this wait.
     { nonRoot: true, imagePatienceMs: 600_000 },
   );
 
@@ -284,7 +284,7 @@ describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () =
     const attempt = attemptOf(`echo begun; echo x >"$TMP_OUTPUT_DIR/x"; ${FOREVER}`, { outputs: toBucket() });
     await runner.start(attempt);
     await untilPrinted(runner, attempt.name, 'begun');
-    // As `kubectl drain` does it.
+    // Evicts the pod like `kubectl drain`.
     await admin.do('POST', `${podPath(attempt.name)}/eviction`, {
       apiVersion: 'policy/v1',
       kind: 'Eviction',
@@ -317,7 +317,7 @@ describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () =
     },
   );
 
-  /** As somebody would do who finds a pod that does not go away. */
+  /** Deletes a pod by force and removes its finalizers, like an operator whose pod does not terminate. */
   async function vanish(name: string): Promise<void> {
     await admin.do('DELETE', `${podPath(name)}?gracePeriodSeconds=0`);
     await eventually(async () => {

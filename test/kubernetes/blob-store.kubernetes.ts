@@ -8,26 +8,26 @@ import { created } from '../../src/ports/conformance/service-store-under-test.ts
 import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
 const testbed = await startTestbed();
-const { blobs: shelf, close: closeShelf } = await openBlobStore();
-after(() => Promise.all([testbed.plane.stop(), closeShelf()]));
+const { blobs: blobStore, close: closeBlobStore } = await openBlobStore();
+after(() => Promise.all([testbed.plane.stop(), closeBlobStore()]));
 const { admin } = testbed.plane;
 
 const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
 const SECRETS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/secrets`;
 
-/** Larger than what an object keeps of it. */
+/** Larger than the limit up to which an event is kept in the object itself. */
 const LARGE = new Uint8Array(100_000).fill(120);
 
 const HOURS_MS = 3 * 60 * 60_000;
 
-const keys = async () => (await shelf.list()).items.map(({ key }) => key).toSorted();
+const keys = async () => (await blobStore.list()).items.map(({ key }) => key).toSorted();
 
-/** A manager, for which it is later than for the store. */
+/** Opens the stores of a manager whose clock is ahead of the store's. */
 async function opened(attempts: readonly string[] = []) {
   const cluster = await testbed.open({ now: () => Date.now() + HOURS_MS });
-  cluster.useBlobStore(shelf);
+  cluster.useBlobStore(blobStore);
   const sweep = cluster.blobSweep({
-    blobs: shelf,
+    blobs: blobStore,
     attempts: async () => new Set(attempts),
     onRemoved: () => undefined,
   });
@@ -43,16 +43,16 @@ test('blob store: blobs of deleted jobs and attempts are removed, others are kep
   await first.cluster.jobs.accept(goes, sampleProgress(), LARGE);
   assert.equal((await keys()).length, 2);
   await first.cluster.close();
-  // While no manager is there, as Kubernetes does it when the time of a Job is over.
+  // No manager runs; Kubernetes deletes a Job like this when its TTL is over.
   await admin.do('DELETE', `${JOBS}/${goes.id}?propagationPolicy=Background`);
 
   const at = (name: string, what: string) => `attempts/${SERVICES_NAMESPACE}/${name}/${what}`;
   await admin.do('POST', SECRETS, { metadata: { name: 'there' } });
   const needed = [at('there', 'input'), at('there', 'answer'), at('unfinished', 'input')];
   const left = [at('gone', 'input'), at('gone', 'answer'), at('gone', 'log')];
-  // Somebody died between putting the event and making the job, which came again and was made then.
+  // A manager was killed between storing the event and creating the job, and a later retry created the job.
   const inVain = eventThatStays.replace(/[^/]+$/, randomUUID());
-  for (const key of [...needed, ...left, inVain]) await shelf.put(key, LARGE);
+  for (const key of [...needed, ...left, inVain]) await blobStore.put(key, LARGE);
 
   const { cluster, sweep } = await opened(['unfinished']);
   try {

@@ -14,7 +14,7 @@ import { Proxy } from './proxy.ts';
 import { SimulatedNodes } from './simulated-nodes.ts';
 import { startTestbed } from './testbed.ts';
 
-/** Capacity from a real API server and with no more rights than a manager has. Its nodes are simulated. */
+/** Capacity from a real API server, with only the rights of a manager. Its nodes are simulated. */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 const { plane } = testbed;
@@ -42,7 +42,7 @@ async function open(port = plane.port, more: Partial<KubernetesCapacityOptions> 
   return { ...cluster, problems, close };
 }
 
-/** With one node of four cores, `a`, and nothing on it. */
+/** Opens the capacity of a cluster with one empty node, `a`, that has four cores. */
 async function opened(t: TestContext, ...options: Parameters<typeof open>) {
   await simulated.node('a');
   const cluster = await open(...options);

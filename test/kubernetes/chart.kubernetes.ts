@@ -28,7 +28,7 @@ describe('chart', () => {
   before(async () => {
     plane = await ControlPlane.start();
     our = await operator(await plane.adminKubeconfig(), plane.directory);
-    // The testbed has given the manager its rights already. Here the chart is to do it.
+    // The control plane has already granted the manager's rights. Here the chart must do it.
     await removeRights(plane.admin);
     // Objection to anything that the strictest of Kubernetes' own rules for pods would refuse.
     await our.kubectl('', 'label', 'namespace', MANAGER_NAMESPACE, 'pod-security.kubernetes.io/warn=restricted');
@@ -50,7 +50,7 @@ describe('chart', () => {
       const objects = await rendered(values);
       assert.ok(objects.length > 8);
       const namespaces = objects.filter(({ kind }) => kind === 'Namespace');
-      // Objects in a namespace that is not there yet cannot even be tried.
+      // A dry run fails for objects of a namespace that does not exist yet.
       const later = new Set(namespaces.map(({ metadata }) => metadata.name));
       const tried = objects.map((object) =>
         later.has(object.metadata.namespace ?? '')
@@ -83,7 +83,7 @@ describe('chart', () => {
     });
   }
 
-  /** What the manager may do in the whole cluster with resources of this group. */
+  /** The manager's rights in the whole cluster on resources of this API group. */
   const rightsOn = async (group: string, values: object) => {
     const role = find(await rendered({ minIO: { deploy: true }, ...values }), 'ClusterRole', '-global');
     return role.rules?.filter(({ apiGroups }) => apiGroups.includes(group)).length;
@@ -233,7 +233,7 @@ describe('chart', () => {
       assert.deepEqual(await secrets(), had);
     });
 
-    /** As the API server itself says. */
+    /** Asks the API server. */
     const can = async (user: string, verb: string, resource: string, namespace: string) => {
       const [group = '', rest = ''] = resource.includes('/') ? resource.split(/\/(.*)/) : ['', resource];
       const [plural, subresource] = rest.split('/');
@@ -266,7 +266,7 @@ describe('chart', () => {
     const rightsOf = async (user: string, namespace: string) => {
       const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace } };
       const groups = ['system:serviceaccounts', 'system:authenticated'].flatMap((group) => ['--as-group', group]);
-      // Checking it first would take rights that nobody here has.
+      // Client-side validation would need rights that these accounts do not have.
       const create = ['create', '--validate=false', '-f', '-', '-o', 'json', '--as', user, ...groups];
       const { status } = JSON.parse(await our.kubectl(JSON.stringify(review), ...create)) as {
         status: { resourceRules: Rule[] };
@@ -319,7 +319,7 @@ describe('chart', () => {
   });
 });
 
-/** Each by itself: `batch/jobs create`. */
+/** One entry per verb and resource: `batch/jobs create`. */
 const rights = (rules: readonly Rule[]) =>
   rules.flatMap(({ apiGroups, resources, verbs }) =>
     apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`))),
@@ -327,7 +327,7 @@ const rights = (rules: readonly Rule[]) =>
 
 const tokenOf = (answer: Record<string, unknown>) => (answer['status'] as { token: string }).token;
 
-/** The way to the API server, without anybody's credentials. */
+/** Writes a kubeconfig without credentials. */
 async function writeNobody(plane: ControlPlane): Promise<void> {
   const cluster = {
     server: `https://127.0.0.1:${plane.port}`,
@@ -349,14 +349,14 @@ const objectsIn = (text: string): KubeObject[] =>
     .map((document) => document.toJS() as KubeObject | null)
     .filter((object) => object !== null);
 
-/** What a Secret has, in clear. */
+/** The decoded values of a Secret. */
 const read = (data: Readonly<Record<string, string>> = {}) =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 
-/** As JSON: a YAML writer of today leaves `on` without quotes, and kubectl reads that as true. */
+/** As JSON: current YAML writers leave `on` without quotes, and kubectl reads that as true. */
 const listOf = (items: readonly object[]) => JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
 
-/** Their namespace is made by somebody else. */
+/** Without network policies, whose namespace another party creates. */
 const withoutPolicies = (objects: readonly KubeObject[]) =>
   objects.filter(({ metadata }) => metadata.namespace !== 'oscar-svc');
 

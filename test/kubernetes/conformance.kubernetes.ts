@@ -5,7 +5,7 @@ import { describeServiceStore } from '../../src/ports/conformance/service-store.
 import { describeSettingsStore } from '../../src/ports/conformance/settings-store.conformance.ts';
 import { startTestbed } from './testbed.ts';
 
-/** The same promises as SQLite's, on a real API server and with no more rights than a manager has. */
+/** Runs the conformance suites of the stores on a real API server, with only the rights of a manager. */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 await testbed.plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'ns' } });

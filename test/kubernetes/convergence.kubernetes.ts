@@ -20,7 +20,7 @@ const STEPS = 120;
 interface Manager {
   readonly cluster: KubernetesCluster;
   readonly proxy: Proxy;
-  /** What somebody knows who does nothing but follow the watch, and reads what it names. */
+  /** What a client knows that only follows the watch and reads the objects that it names. */
   readonly followed: Map<string, string>;
 }
 
@@ -51,7 +51,7 @@ async function follow(services: ServiceStore, followed: Map<string, string>, sig
   }
 }
 
-/** What the server has, by another way. */
+/** The state of the server, read independently. */
 async function truth(): Promise<[string, string][]> {
   const { items } = (await plane.admin.do('GET', '/api/v1/configmaps?labelSelector=oscar_service')) as {
     items: { metadata: { name: string }; data: Record<string, string> }[];

@@ -5,7 +5,7 @@ import { expectStatus, member } from '../support/federation.ts';
 import { eventually } from '../support/jobs.ts';
 import { Coordinators, type Replica } from './coordinators.ts';
 
-/** Of a leader that is gone another one hears after seconds, and a machine that is busy takes longer for everything. */
+/** Another manager notices a lost leader after seconds, and a busy machine is slower. */
 const ROUND = { timeout: 300_000 };
 
 const JOBS = 6;
@@ -17,14 +17,14 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
   });
   after(() => our?.[Symbol.asyncDispose]());
 
-  /** Accepted by one and by the other. */
+  /** Submits jobs alternately to the given managers. */
   async function submitted(name: string, at: readonly Replica[]): Promise<string[]> {
     const ids: string[] = [];
     for (let n = 0; n < JOBS; n++) ids.push(await our.submit(at[n % at.length] as Replica, name));
     return ids;
   }
 
-  /** All of them run, each once. */
+  /** Waits until all of these jobs run, each once. */
   const running = (ids: readonly string[]) =>
     eventually(() =>
       assert.deepEqual(

@@ -11,7 +11,7 @@ import { CHART, CHECKOUT, documented, type Operator, operator } from './helm.ts'
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
-/** Commands of operators that would do much harm if they did something else than the page says. */
+/** Documented commands that would do much harm if they did not do what the page says. */
 describe('documented commands', () => {
   let plane: ControlPlane;
   let our: Operator;
@@ -19,10 +19,10 @@ describe('documented commands', () => {
 
   before(async () => {
     directory = mkdtempSync(join(tmpdir(), 'oscar-documented-'));
-    // Without controllers nothing that is in a namespace would go with it.
+    // With controllers, because otherwise a deleted namespace would keep its objects.
     plane = await ControlPlane.start({ controllers: true });
     our = await operator(await plane.adminKubeconfig(), directory);
-    // The testbed has given the manager its rights already. Here the chart is to do it.
+    // The control plane has already granted the manager's rights. Here the chart must do it.
     await removeRights(plane.admin);
   });
   after(async () => {
@@ -109,8 +109,8 @@ describe('documented commands', () => {
 const ofTheGoManager = (path: string) => `${path}/of-the-go-manager`;
 
 /**
- * As the chart of the Go manager is: the namespace of services is part of it, and what is beside the manager names no
- * namespace. With lines that only look like the end of an object.
+ * Like the chart of the Go manager: the services namespace is part of it, and other objects name no namespace. Some
+ * lines look like the end of an object.
  */
 function goChart(path: string): string {
   mkdirSync(join(path, 'templates'), { recursive: true });

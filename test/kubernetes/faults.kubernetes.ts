@@ -13,7 +13,7 @@ import { clusterOpeners } from './open-clusters.ts';
 import { Proxy } from './proxy.ts';
 import { SHORT_TIMEOUTS, startTestbed, type Testbed } from './testbed.ts';
 
-/** What goes wrong with an API server, and that managers say it, stay up, and recover by themselves. */
+/** Faults of an API server: managers report them, keep running, and recover without help. */
 const testbed: Testbed = await startTestbed({ controllers: true });
 after(() => testbed.plane.stop());
 beforeEach(() => testbed.wipe());
@@ -24,7 +24,7 @@ const withCpu = (name: string, cpu: number) => sampleService(name, { definition:
 
 const { behindProxy, direct } = clusterOpeners(testbed);
 
-/** What the server really has. */
+/** The value that is stored at the server. */
 async function cpuOnServer(name: string): Promise<string | undefined> {
   const { status, body } = await admin.ask('GET', `/api/v1/namespaces/oscar-svc/configmaps/${name}`);
   if (status === 404) return undefined;
@@ -35,7 +35,7 @@ test('lost answer: a write is recognized as done, once', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const { services, journal, secrets, settings } = cluster;
   const lost = async <T>(write: () => Promise<T>): Promise<T> => {
-    // So that there is an open connection whose next answer can be lost.
+    // Opens a connection whose next answer can be lost.
     await settings.read();
     proxy.loseAnswers();
     return write();
@@ -101,7 +101,7 @@ test('API server killed during writes: none is lost or doubled', async (t) => {
   const writers = names.map(async (name): Promise<void> => {
     let { version } = await created(cluster.services, withCpu(name, 1));
     for (let n = 2; !done.signal.aborted; n++) {
-      // Every one of them succeeds: its outcome is found out, and nobody else writes.
+      // Every write succeeds: the client finds out the outcome of a lost answer, and there is no other writer.
       ({ version } = await cluster.services.replace(withCpu(name, n), version));
       counts.set(name, n);
     }
@@ -164,7 +164,7 @@ test('watch: after the resource version expired, it lists again and sees all cha
   await other.services.remove('gone', gone.version);
   await other.services.replace(withCpu('kept', 2), kept.version);
   await created(other.services, withCpu('new', 1));
-  // A server that has just started remembers nothing from before.
+  // A restarted server has no watch history.
   await plane.killApiServer();
   await plane.startApiServer();
   proxy.open();
@@ -177,7 +177,7 @@ test('watch: after the resource version expired, it lists again and sees all cha
         ['new', '1'],
       ],
     );
-    // It waits longer after each time that it found nobody.
+    // The client waits longer after each failed attempt.
   }, 30_000);
   assert.equal(cluster.metrics().lists, 2);
   await eventually(() => assert.ok(cluster.metrics().live), 30_000);

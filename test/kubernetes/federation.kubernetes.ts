@@ -10,7 +10,7 @@ import { managerSettings } from './manager-settings.ts';
 
 const IDS = ['one', 'two'] as const;
 
-/** Two clusters, each an API server and a store of its own with a manager, that know each other. */
+/** Starts two clusters that know each other, each with an API server, an object store and a manager. */
 async function startTwo() {
   await using opened = new AsyncDisposableStack();
   const people = await startPeople();
@@ -59,7 +59,7 @@ async function startTwo() {
     wires: { one, two },
     one: call(0),
     two: call(1),
-    /** Another manager of the same cluster, as after a restart of its pod. */
+    /** Starts another manager of the same cluster, like a restart of its pod. */
     async restartOne() {
       await managers[0]?.[Symbol.asyncDispose]();
       await starts[0]?.();
@@ -106,18 +106,18 @@ test('federation: two clusters on Kubernetes create, update, reconcile and delet
   assert.deepEqual(await states(one), ['calf ready 1']);
   expect(await one('POST', '/system/services', federated('echo', ['calf'])), 409);
 
-  // Every member has another key afterwards, and the same service.
+  // A change gives every member a new key and keeps the service.
   expect(await one('PUT', '/system/services', federated('echo second', [])), 204);
   assert.equal(await scriptOf(two, 'calf'), 'echo second');
   assert.deepEqual(await states(one), ['calf ready 2']);
 
-  // What was there before is adopted.
+  // A service that already exists is adopted.
   expect(await two('POST', '/system/services', service('bull', 'echo own')), 201);
   const before = expect(await two('GET', '/system/services/bull'), 200).text;
   expect(await one('POST', '/system/replicas/cow', { replicas: [memberOf('bull')] }), 200);
   assert.equal(await scriptOf(two, 'bull'), 'echo second');
 
-  // A member that was away is brought up to date, also by a manager that has just started.
+  // A member that was unreachable is updated later, also by a manager that has just started.
   await wires.two.cut();
   expect(await one('PUT', '/system/services', federated('echo third', [])), 200);
   await them.restartOne();
@@ -125,7 +125,7 @@ test('federation: two clusters on Kubernetes create, update, reconcile and delet
   await eventually(async () => assert.deepEqual(await states(one), ['calf ready 4', 'bull ready 4']));
   assert.equal(await scriptOf(two, 'calf'), 'echo third');
 
-  // A change at a worker is passed on; what was adopted is given back.
+  // A change at a worker is forwarded to the coordinator; an adopted service is given back.
   expect(await two('DELETE', '/system/replicas/calf', { replicas: [memberOf('bull')] }), 200);
   assert.deepEqual(await states(one), ['calf ready 5']);
   assert.equal(expect(await two('GET', '/system/services/bull'), 200).text, before);

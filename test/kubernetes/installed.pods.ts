@@ -18,7 +18,7 @@ const IMAGE = 'localhost/oscar-manager:test';
 const MINIO = 'localhost/minio:test';
 const PORT = 30_301;
 
-/** A start on a machine that does other things too. */
+/** Allows for a busy machine. */
 const READY = '150s';
 
 describe('chart with the built image', () => {
@@ -30,7 +30,7 @@ describe('chart with the built image', () => {
     directory = mkdtempSync(join(tmpdir(), 'oscar-installed-'));
     cluster = await Cluster.start({ dns: true });
     our = await operator(await cluster.plane.adminKubeconfig(), directory);
-    // The testbed has given the manager its rights already. Here the chart is to do it.
+    // The control plane has already granted the manager's rights. Here the chart must do it.
     await removeRights(cluster.admin);
     const archive = join(directory, 'images.tar');
     writeFileSync(archive, archiveOf({ [IMAGE]: managerImage(CHECKOUT), [MINIO]: await minioImage() }));
@@ -44,7 +44,7 @@ describe('chart with the built image', () => {
       'minIO.image.tag': 'test',
       'service.type': 'NodePort',
       'service.nodePort': PORT,
-      // There is no registry to ask.
+      // There is no registry.
       'config.OSCAR_IMAGE_PULL_POLICY': 'IfNotPresent',
     };
     const set = Object.entries(settings).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
@@ -79,7 +79,7 @@ describe('chart with the built image', () => {
   });
 
   test('MinIO has both notification targets, and a service gets its buckets', async () => {
-    // The managers come up without MinIO, and look for it.
+    // The managers start without MinIO and retry.
     const logs = await eventually(async () => {
       const pods = await Promise.all((await managers()).map((pod) => kubectl('logs', pod, '--tail=-1')));
       for (const said of pods) assert.match(said, /object store is up/);
@@ -151,7 +151,7 @@ describe('chart with the built image', () => {
     }, 90_000);
     for (const command of documented('docs/kubernetes.md', 'kubectl delete namespace oscar-svc').split('\n')) {
       await our.shell(command);
-      // In a namespace with pods Kubernetes looks only each quarter of a minute whether they are gone.
+      // Kubernetes checks only every 15 seconds whether the pods of a deleted namespace are gone.
       if (command.startsWith('helm')) await kubectl('wait', '--for=delete', 'pods', '--all', '--timeout=60s');
     }
     const left = await our.kubectl('', 'get', 'namespaces,clusterroles,clusterrolebindings', '-o', 'name');
@@ -163,13 +163,13 @@ test('image: the same checkout gives the same image', () => {
   assert.equal(imageDigest(managerImage(CHECKOUT)), imageDigest(managerImage(CHECKOUT)));
 });
 
-/** One static program is all that it takes. */
+/** The image has one static program. */
 async function minioImage() {
   const program = { name: 'minio', mode: 0o755, bytes: readFileSync(await minioProgram()) };
   return makeImage([tar([{ name: 'tmp/', mode: 0o1777 }, program])], { Entrypoint: ['/minio'], User: '1000:1000' });
 }
 
-/** A directory of this machine, which is also the node. Kubernetes leaves its owner as it is. */
+/** A directory of this machine, which is also the node. Kubernetes does not change its owner. */
 function volume(path: string) {
   mkdirSync(path);
   chownSync(path, 1000, 1000);

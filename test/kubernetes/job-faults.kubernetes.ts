@@ -9,7 +9,7 @@ import { created } from '../../src/ports/conformance/service-store-under-test.ts
 import { clusterOpeners } from './open-clusters.ts';
 import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
-/** What goes wrong between a manager and the API server while it keeps jobs there. */
+/** Faults between a manager and the API server while the manager stores jobs. */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 const { plane } = testbed;
@@ -32,7 +32,7 @@ test('lost answer: a write is recognized as done, once', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const { jobs, settings } = cluster;
   const lost = async <T>(write: () => Promise<T>): Promise<T> => {
-    // So that there is an open connection whose next answer can be lost.
+    // Opens a connection whose next answer can be lost.
     await settings.read();
     proxy.loseAnswers();
     return write();
@@ -74,7 +74,7 @@ test('reads see what another manager has written before the watch reports it', a
   const other = await direct(t);
   const made = await accepted(other.jobs, sampleJob('a'));
   await eventually(async () => assert.equal((await cluster.jobs.get(made))?.version, made.version));
-  // The watch hangs on an old connection, and new ones are served.
+  // The watch hangs on an old connection; new connections work.
   proxy.holdThese();
   const written = await other.jobs.update(made, made.version, { message: 'new' });
   assert.equal((await cluster.jobs.get(made))?.version, made.version);
@@ -117,7 +117,7 @@ test('watch: after the resource version expired, it lists again, and old cursors
   await other.jobs.remove(gone);
   await other.jobs.update(kept, kept.version, { state: 'running' });
   await accepted(other.jobs, sampleJob('new'));
-  // A server that has just started remembers nothing from before.
+  // A restarted server has no watch history.
   await plane.killApiServer();
   await plane.startApiServer();
   proxy.open();
@@ -131,14 +131,14 @@ test('watch: after the resource version expired, it lists again, and old cursors
       ] as const),
     );
     await assert.rejects(cluster.jobs.changes({ since: cursor, limit: 1 }), { code: 'expired' });
-    // It waits longer after each time that it found nobody.
+    // The client waits longer after each failed attempt.
   }, 30_000);
   assert.ok(told > before, 'who listens is told to look');
   assert.equal(cluster.metrics().jobLists, 2);
 });
 
 test('API server killed during writes: none is lost or doubled', async (t) => {
-  // A server takes longer to start than a manager usually has patience, on a machine that is busy.
+  // On a busy machine, a server takes longer to start than the usual timeout of a manager.
   const cluster = await direct(t, { patienceMs: 60_000 });
   const { jobs } = cluster;
   const done = new AbortController();
@@ -146,7 +146,7 @@ test('API server killed during writes: none is lost or doubled', async (t) => {
   const last = new Map<number, JobRecord>();
   const writers = Array.from({ length: 4 }, async (_, who): Promise<void> => {
     for (let n = 0; !done.signal.aborted; n++) {
-      // Every one of these succeeds: its outcome is found out, and nobody else writes.
+      // Every write succeeds: the client finds out the outcome of a lost answer, and there is no other writer.
       const made = await accepted(jobs, sampleJob(`w${who}-${n}`));
       last.set(who, await jobs.update(made, made.version, { state: 'running' }));
       ended.push(made.id);

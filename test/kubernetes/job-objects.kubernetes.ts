@@ -15,7 +15,7 @@ import { created } from '../../src/ports/conformance/service-store-under-test.ts
 import { programs } from './programs.ts';
 import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
-/** Jobs as Kubernetes and people see them, with the controllers that could meddle. */
+/** Jobs as the Kubernetes controllers and users of kubectl see them. */
 const testbed = await startTestbed({ controllers: true });
 const { blobs: shelf, close: closeShelf } = await openBlobStore();
 after(() => Promise.all([testbed.plane.stop(), closeShelf()]));
@@ -26,7 +26,7 @@ const QUOTA = { flavor: 'f', millicores: 1000, memoryBytes: 2 ** 30, gpus: 0, ep
 const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
 const PODS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods`;
 
-/** Of alice. */
+/** The namespace of Alice. */
 const USERS_NAMESPACE = 'oscar-svc-alice';
 
 const services = await testbed.open();

@@ -11,7 +11,7 @@ import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { SERVICES_NAMESPACE, startTestbed } from './testbed.ts';
 
-/** Jobs as Jobs of a real API server, kept with no more rights than a manager has. */
+/** Stores jobs as Jobs of a real API server, with only the rights of a manager. */
 const testbed = await startTestbed();
 const { blobs: shelf, close: closeShelf } = await openBlobStore();
 after(() => Promise.all([testbed.plane.stop(), closeShelf()]));

@@ -8,7 +8,9 @@ import { created } from '../../src/ports/conformance/service-store-under-test.ts
 import { installKnativeTypes } from './knative/install.ts';
 import { startTestbed } from './testbed.ts';
 
-/** What lies in the API for Knative, and what becomes of it with its service (docs/operation.md#what-is-where). */
+/**
+ * The Knative objects of services, and what happens to them when the service changes (docs/operation.md#what-is-where).
+ */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 const { admin } = testbed.plane;
@@ -49,7 +51,7 @@ const seen = async (name: string) => (await admin.do('GET', pathOf(name))) as un
 const ofAdmin = (name: string, more: Parameters<typeof sampleService>[1] = {}) =>
   sampleService(name, { owner: 'cluster_admin', namespace: 'oscar-svc', ...more });
 
-/** Refuses Knative Services with that label, as a webhook would. */
+/** Rejects Knative Services with this label, as a webhook would. */
 async function forbid(label: string): Promise<void> {
   const name = `no-${label}`;
   const path = '/apis/admissionregistration.k8s.io/v1';

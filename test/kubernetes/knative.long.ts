@@ -8,7 +8,7 @@ import { ADMIN, type CallOptions, call } from '../support/manager.ts';
 import { installKnative } from './knative/install.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
-/** Pods take their time on a busy machine. */
+/** Pods are slow on a busy machine. */
 const PATIENCE = 90_000;
 
 const SETTINGS = { SERVERLESS_BACKEND: 'knative', OSCAR_LEADER_SECONDS: '3' };
@@ -43,7 +43,7 @@ describe('Knative: calls', { timeout: 600_000 }, () => {
   });
   after(async () => our?.stop());
 
-  /** A manager on a machine that is busy with other things turns requests away: nothing is begun by them. */
+  /** An overloaded manager rejects requests without having done anything; retry. */
   const ask = (method: string, path: string, options?: CallOptions) =>
     eventually(
       async () => {
@@ -65,7 +65,7 @@ describe('Knative: calls', { timeout: 600_000 }, () => {
   };
   const generation = async () =>
     ((await seen(STANDING)).body as { metadata: { generation: number } }).metadata.generation;
-  /** As anybody would ask who is in the cluster. */
+  /** Sends a request from inside the cluster. */
   const fromInside = async (url: string, init: RequestInit) => {
     const [enter = '', ...words] = our.cluster.inside();
     const program = `fetch(${JSON.stringify(url)}, ${JSON.stringify(init)}).then(async (answer) =>
@@ -90,7 +90,7 @@ describe('Knative: calls', { timeout: 600_000 }, () => {
     const { json } = await ask('GET', '/system/services/answers/deployment', { as: ADMIN });
     const { state, active_instances, resource_kind } = json() as Record<string, unknown>;
     assert.deepEqual([state, resource_kind], ['ready', 'knative_service']);
-    // How many there are is for Knative to decide.
+    // Knative decides how many instances there are.
     assert.ok(Number(active_instances) >= 1, String(active_instances));
     const info = (await ask('GET', '/system/info', { as: ADMIN })).json() as Record<string, unknown>;
     assert.deepEqual(info['serverless_backend'], { name: 'Knative', version: info['kubernetes_version'] });

@@ -13,7 +13,7 @@ import { installKueue } from './install-kueue.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 
-/** A federation of an embedded cluster and one on Kubernetes, where Kueue lets one job of Alice in at a time. */
+/** A federation of an embedded cluster and a Kubernetes cluster on which Kueue admits one job of Alice at a time. */
 
 let our: PodManagers;
 let minio: Minio;
@@ -58,7 +58,7 @@ const service = {
   script: 'sleep "$(cat "$INPUT_FILE_PATH")"',
 };
 
-/** What of Alice's quota is taken at this moment. */
+/** How much of Alice's quota is used now. */
 async function taken(): Promise<string | undefined> {
   const queues = await our.cluster.admin.do('GET', '/apis/kueue.x-k8s.io/v1beta2/clusterqueues');
   const [queue] = queues['items'] as {
@@ -97,11 +97,11 @@ test('Kueue federation: a worker without quota rejects offers until quota is fre
   await delegating({ origin: embedded, people }, 'in', [member(kubernetes, 'in')], service);
   const first = await embedded.outside.submit(people.alice, 'in', '600');
   await eventually(async () => assert.equal(await taken(), '100m'), 60_000);
-  // It says so as soon as it has heard of it itself.
+  // The manager reports it as soon as it knows it.
   const second = await embedded.outside.submit(people.alice, 'in', '0');
   const job = await endedWell(embedded, people.alice, 'in', second);
   assert.equal(placeOf(job), embedded.id, storyOf(job));
-  // The words of another cluster are not passed on.
+  // The message of the other cluster is not shown to the user.
   assert.match(JSON.stringify(job.decisions), /has no room for it/);
   expectStatus(await embedded.call('DELETE', `/system/jobs/in/${first}`, { as: people.alice }), 202);
   await eventually(async () => assert.equal(await taken(), '0'), 60_000);

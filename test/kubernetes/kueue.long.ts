@@ -18,11 +18,11 @@ import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
-/** Pods take their time on a busy machine. */
+/** Pods are slow on a busy machine. */
 const PATIENCE = 90_000;
 const EVERY_MS = 100;
 
-/** One job of a service that asks for as much as there is. */
+/** The quota fits exactly one job of the service. */
 const QUOTA = { KUEUE_ENABLE: 'true', KUEUE_DEFAULT_CPU: '100m', KUEUE_DEFAULT_MEMORY: '256Mi' };
 const LEADER = { OSCAR_LEADER_SECONDS: '6' };
 
@@ -62,7 +62,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
   });
 
   const definitionOf = (name: string, cpu = '0.1') => {
-    // As long as the event says, and if that is no number it fails.
+    // Sleeps for the seconds in the event; fails if that is no number.
     const script = `#!/bin/sh\n${our.reportRun}\nsleep "$(cat "$INPUT_FILE_PATH")"\n`;
     return { name, image: BUSYBOX, cpu, memory: '16Mi', script };
   };
@@ -99,7 +99,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
       EVERY_MS,
     );
 
-  /** Its script runs. */
+  /** Waits until the script runs. */
   const runs = (id: string) => eventually(() => assert.equal(our.countRuns(id), 1), PATIENCE, EVERY_MS);
 
   const cancel = async (service: string, id: string) => {
@@ -115,7 +115,7 @@ describe('Kueue', { timeout: 600_000 }, () => {
     return items[0] as Queue;
   }
 
-  /** Nothing of the quota is taken. */
+  /** Waits until none of the quota is used. */
   const givenBack = () =>
     eventually(
       async () => {

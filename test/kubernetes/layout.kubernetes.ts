@@ -9,7 +9,10 @@ import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { startTestbed } from './testbed.ts';
 
-/** How things lie in the API, for `kubectl` users and for a Go manager beside us (docs/operation.md#what-is-where). */
+/**
+ * The layout of objects in the API, for users of `kubectl` and for a Go manager on the same cluster
+ * (docs/operation.md#what-is-where).
+ */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 beforeEach(() => testbed.wipe());

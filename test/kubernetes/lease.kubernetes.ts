@@ -15,7 +15,7 @@ const { plane } = testbed;
 
 const TIMES = { durationMs: 1_500, renewMs: 150 };
 
-/** Leads until it is told not to. */
+/** Leads until the signal aborts. */
 const untilAborted = async (signal: AbortSignal) => {
   if (!signal.aborted) await once(signal, 'abort');
 };
@@ -93,7 +93,7 @@ test('leader election: losing the lease during a claim doubles nothing', async (
   const claimed = Promise.withResolvers<void>();
   const cutOff = Promise.withResolvers<void>();
 
-  /** Claims each entry, and does its effect only by swapping the version that the claim gave. */
+  /** Claims each entry, and executes its effect only by a compare-and-swap on the version that the claim returned. */
   const workOf =
     (who: string, { journal }: KubernetesCluster, inTheMiddle: (n: number) => Promise<void>) =>
     async (signal: AbortSignal): Promise<void> => {
@@ -116,7 +116,7 @@ test('leader election: losing the lease during a claim doubles nothing', async (
     workOf('one', one.cluster, async (n) => {
       if (n !== 2) return;
       claimed.resolve();
-      // It does not notice that it has lost the lease: a process that was stopped would not either.
+      // The former leader does not notice that it has lost the lease, like a process that was paused.
       await cutOff.promise;
     }),
   );

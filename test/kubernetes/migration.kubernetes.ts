@@ -26,8 +26,8 @@ import { managerSettings } from './manager-settings.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
 /**
- * A manager on a cluster and a MinIO that a Go manager has used, laid out by hand from docs/go-manager.md. There are no
- * nodes: jobs are accepted and wait.
+ * A manager on a cluster and a MinIO that a Go manager has used (created by hand from docs/go-manager.md). There are no
+ * nodes: jobs are accepted and stay queued.
  */
 const [port = 0] = await freePorts(1);
 const url = `http://127.0.0.1:${port}`;
@@ -95,7 +95,7 @@ const queuesOf = async (Bucket: string) => {
   return QueueConfigurations.map(({ QueueArn = '' }) => QueueArn.split(':').at(-2) ?? '').toSorted();
 };
 
-/** It takes up the buckets while it works already. */
+/** The manager adopts the buckets in the background, while it already serves requests. */
 const taken = () =>
   eventually(async () => {
     const { TagSet = [] } = await root.client.send(new GetBucketTaggingCommand({ Bucket: 'plants' }));

@@ -15,10 +15,10 @@ import { Cluster } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 import { Pods, podSpec } from './node/pods.ts';
 
-/** What nodes use is asked for more often than a manager would: only the first figures are waited for. */
+/** Polls node usage more often than a manager does: the test waits only for the first figures. */
 const USAGE_MS = 500;
 
-/** Nodes are lost after 15 s of silence; this is for a machine that is busy. */
+/** Nodes count as lost after 15 s of silence. The limit allows for a busy machine. */
 const LOST_MS = 90_000;
 
 let cluster: Cluster;
@@ -112,7 +112,7 @@ describe('test cluster with a node', { concurrency: 6, timeout: 600_000 }, () =>
     });
     const { capacity, deployment, close } = await openKubernetesCapacity(api, {
       manager: { namespace: MANAGER_NAMESPACE, name: 'oscar' },
-      // Before its first figures it does not answer.
+      // metrics-server answers with errors until it has its first figures.
       report: () => undefined,
       times: { usageMs: USAGE_MS },
     });
@@ -274,7 +274,7 @@ test('a killed node is noticed, its pods are evicted, and it can come back', asy
   assert.equal((await pods.waitUntilEnded('next')).phase, 'Succeeded');
 });
 
-/** The stores of a manager, with the rights of its account. */
+/** Opens the stores of a manager with the rights of its account. */
 async function openManager(report: (problem: unknown) => void) {
   const opened = await openKubernetesCluster({
     kubeconfig: await cluster.managerKubeconfig(),

@@ -8,7 +8,7 @@ import { ControlPlane } from './control-plane.ts';
 import { managerSettings } from './manager-settings.ts';
 import { Proxy } from './proxy.ts';
 
-/** Faults that last as long as they do in the world, against whole managers with the times they really have. */
+/** Long faults, against whole managers with their real timeouts. */
 
 const ETCD_PAUSE_MS = 10_000;
 const WATCH_CUT_MS = 60_000;
@@ -30,7 +30,7 @@ async function cpus(url: string): Promise<Map<string, string>> {
   return new Map((json() as { name: string; cpu: string }[]).map(({ name, cpu }) => [name, cpu]));
 }
 
-// Each has a control plane of its own, and most of its time is waiting.
+// Each test has its own control plane and mostly waits.
 describe('long outages', { concurrency: 2, timeout: 300_000 }, () => {
   test('etcd is paused for ten seconds: acknowledged writes are there, and the manager continues', {
     timeout: 150_000,

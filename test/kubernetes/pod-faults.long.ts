@@ -10,7 +10,7 @@ import { ADMIN } from '../support/manager.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { Proxy } from './proxy.ts';
 
-/** What goes wrong around a manager whose scripts run in pods: nothing is lost, nothing runs twice, and each end says why. */
+/** Faults around a manager whose scripts run in pods: no job is lost, none runs twice, and each end has its reason. */
 
 const WATCH_CUT_MS = 60_000;
 const ETCD_PAUSE_MS = 10_000;
@@ -34,7 +34,7 @@ after(async () => {
   await proxy?.stop();
 });
 
-/** Whatever a test has left. */
+/** Removes what a test has left. */
 afterEach(async () => {
   proxy.open();
   our.cluster.plane.resumeEtcd();
@@ -52,26 +52,26 @@ async function startManager(): Promise<void> {
 const definition = (name: string, script: string) =>
   service(name, script, { image: BUSYBOX, cpu: '0.05', memory: '16Mi' });
 
-/** A service whose scripts tell that they run, take some seconds, and leave a copy of what they were given. */
+/** A service whose scripts report that they run, take some seconds, and copy their input. */
 const copies = (name: string, seconds = 4) =>
   outside.create(
     ADMIN,
     definition(name, `${our.reportRun}; sleep ${seconds}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`),
   );
 
-/** Straight at MinIO: the manager may be away. */
+/** A client of MinIO itself, because the manager may be down. */
 const store = () => storeClient(our.minio, ROOT);
 const put = (name: string, key: string) => store().put(name, `in/${key}`, `text of ${key}`);
 const leaves = (name: string, key: string) => eventually(() => store().head(name, `out/${key}`));
 
-/** The job of a file, once its script has told that it runs. */
+/** Waits until the script of the file's job reports that it runs, and returns the job. */
 const begun = (name: string, key: string) =>
   eventually(async () => {
     const job = (await outside.jobs(ADMIN, name)).find((each) => keyOf(each) === `in/${key}`);
     assert.equal(our.countRuns(job?.id ?? ''), 1, job?.message);
   });
 
-/** Each file has had one job, which ran once and left its result. */
+/** Asserts that each file had one job, which ran once and left its result. */
 async function expectEach(name: string, keys: readonly string[]): Promise<void> {
   const jobs = await outside.allEnded(name, keys.length);
   assert.deepEqual(jobs.map(keyOf).toSorted(), keys.map((key) => `in/${key}`).toSorted());
@@ -93,7 +93,7 @@ test('outage: the API server is killed while jobs run, and files arrive before i
   await put('api', 'just-came');
   await our.cluster.plane.killApiServer();
   await put('api', 'came-meanwhile');
-  // The script ends, and its results are taken, while nobody can be told of it.
+  // The script ends and its results are uploaded while the API server is unreachable.
   await leaves('api', 'runs');
   assert.equal((await outside.call('GET', '/health')).status, 200);
   await our.cluster.plane.startApiServer();
@@ -168,7 +168,7 @@ test('outage: jobs on a killed node fail with the reason and do not run again', 
   await outside.running(ADMIN, 'node', seen);
   const unseen = await outside.submit(token, 'node', 'x');
   await eventually(() => assert.equal(our.countRuns(unseen), 1));
-  // Before the kubelet has said that the second one runs, as a rule.
+  // Usually before the kubelet has reported that the second pod runs.
   await our.cluster.killNode();
   await our.cluster.startNode();
   for (const id of [seen, unseen]) {

@@ -16,7 +16,7 @@ import { Certificates } from './certificates.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
-/** A MinIO whose certificate is signed by an authority of its operator's own, which no image knows. */
+/** A MinIO whose certificate is signed by the operator's own authority, which no image trusts. */
 
 const PATIENCE = { timeout: 300_000 };
 const directory = mkdtempSync(join(tmpdir(), 'oscar-authority-'));
@@ -46,7 +46,7 @@ after(async () => {
 
 const read = (file: string) => readFileSync(authority.path(file), 'utf8');
 
-/** What a browser does with a presigned URL, whose owner trusts the authority. */
+/** Uses a presigned URL like a browser that trusts the authority. */
 async function transfer(bucket: string, key: string, body?: string): Promise<string> {
   const operation = body === undefined ? 'download' : 'upload';
   const signed = await call(manager.url, 'POST', `/system/buckets/${bucket}/presign`, {

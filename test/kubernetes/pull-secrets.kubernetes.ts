@@ -6,7 +6,9 @@ import { created } from '../../src/ports/conformance/service-store-under-test.ts
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { startTestbed } from './testbed.ts';
 
-/** What the manager's image is pulled with, in the namespaces of services: with the rights of a manager, and Kubernetes' own rules. */
+/**
+ * The pull secrets of the manager's image in the namespaces of services, with the rights of a manager and real RBAC.
+ */
 const testbed = await startTestbed();
 after(() => testbed.plane.stop());
 beforeEach(async () => {
@@ -33,7 +35,7 @@ interface Seen {
   readonly data: Readonly<Record<string, string>>;
 }
 
-/** The only Secret there that is a credential of a registry. */
+/** Returns the only Secret of the namespace that is a registry credential. */
 async function copyIn(namespace: string): Promise<(Seen & { readonly text: string }) | undefined> {
   const { items } = (await admin.do('GET', pathOf(namespace))) as unknown as { items: Seen[] };
   const [copy, ...more] = items.filter(({ type }) => type.startsWith('kubernetes.io/docker'));

@@ -6,16 +6,16 @@ import { ADMIN, call } from '../support/manager.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
-/** Pods take their time on a busy machine. */
+/** Pods are slow on a busy machine. */
 const PATIENCE = 120_000;
 
-/** Jobs change a few times in a second at most. */
+/** Jobs change at most a few times per second. */
 const EVERY_MS = 50;
 
-/** Each of three takes half a minute where nothing else is done. */
+/** Each of three rounds takes half a minute on an idle machine. */
 const ROUNDS = { timeout: 600_000 };
 
-/** A leader that dies is followed soon: there are six who do. */
+/** A short lease, because six leaders are killed. */
 const LEADER = { OSCAR_LEADER_SECONDS: '6' };
 
 describe('replicas with pods', { timeout: 900_000 }, () => {
@@ -32,7 +32,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
 
   async function create(name: string, script: string): Promise<void> {
     const body = { name, image: BUSYBOX, cpu: '0.05', memory: '16Mi', script: `#!/bin/sh\n${script}\n` };
-    // One that has too much to do says so, and has done nothing.
+    // An overloaded manager rejects the request without having done anything; retry.
     await eventually(
       async () => {
         const { status, text } = await call(one.url, 'POST', '/system/services', { as: ADMIN, body });
@@ -81,7 +81,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
       EVERY_MS,
     );
 
-  /** Pods of the job with a container that runs, or may come to run. */
+  /** Pods of the job with a container that runs or may still start. */
   async function alive(id: string): Promise<string[]> {
     const path = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods?labelSelector=job-name%3D${id}`;
     const { items } = (await our.cluster.admin.do('GET', path)) as unknown as { items: Pod[] };
@@ -135,7 +135,7 @@ describe('replicas with pods', { timeout: 900_000 }, () => {
       const { leader, other } = await ranks();
       const ids: string[] = [];
       for (let i = 0; i < 4; i++) ids.push(await submit(i % 2 === 0 ? leader : other, 'steady'));
-      // Not to give it time, but to die at another point each round.
+      // Not to wait for something, but to kill at another moment in each round.
       await new Promise((resolve) => setTimeout(resolve, wait));
       leader.child.kill('SIGKILL');
       ids.push(await submit(other, 'steady'));

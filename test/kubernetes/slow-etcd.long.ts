@@ -7,10 +7,10 @@ import { MANAGER_NAMESPACE } from './manager-rights.ts';
 
 const ROUND = { timeout: 400_000 };
 
-/** Of each answer; a write takes the API server two or three of them. */
+/** The delay of each answer of etcd. The API server needs two or three answers for a write. */
 const LATE = [300, 800] as const;
 
-/** Everything takes seconds. */
+/** Every request takes seconds. */
 const PATIENCE = 240_000;
 
 const JOBS = 8;

@@ -18,7 +18,7 @@ import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 
-/** One federation of an embedded cluster and one on Kubernetes, each of which sends the other its jobs. */
+/** A federation of an embedded cluster and a Kubernetes cluster that delegate jobs to each other. */
 
 let our: PodManagers;
 let minio: Minio;
@@ -31,7 +31,7 @@ before(async () => {
   const [port = 0] = await freePorts(1);
   minio = await Minio.start({ host: GATEWAY, hooks: bothAt(`http://${GATEWAY}:${port}/system/events/storage`) });
   them = await startDelegation({
-    // Pods reach the stores of all.
+    // Pods must reach the stores of all clusters.
     settings: {
       OSCAR_PEER_NETWORKS: `127.0.0.0/8,${GATEWAY}/32`,
       OSCAR_LISTEN: `${GATEWAY}:0`,
@@ -50,7 +50,7 @@ after(async () => {
 
 const small = { image: BUSYBOX, cpu: '0.05', memory: '16Mi' };
 
-/** The only job of a service, once its script runs elsewhere and has printed this. */
+/** Waits until the only job of a service runs on another cluster and has printed this, and returns the job. */
 function runsElsewhere(at: TestCluster, name: string, printed: string): Promise<{ id: string; log: string }> {
   return eventually(async () => {
     const [job] = await at.outside.jobs(them.people.alice, name);
@@ -116,7 +116,7 @@ interface Item {
   readonly status: { readonly phase: string };
 }
 
-/** All that a script can find: its variables, those of every process, and every file of its own. */
+/** Prints everything that a script can find: its variables, those of every process, and every readable file. */
 const LOOK = `
   env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline
   for place in /oscar /var/run /run /etc /tmp /home /root "$TMP_INPUT_DIR/.." "$TMP_OUTPUT_DIR/.."; do
@@ -164,7 +164,7 @@ test('security: a pod with a delegated job has no token and no long-lived key, a
   for (const [what, secret] of Object.entries(nobodys))
     assert.ok(!everything.includes(secret), `${what} is in the pod`);
 
-  // The keys that our own containers work with are for this attempt alone, and nowhere but in its Secret.
+  // The keys of the staging containers are for this attempt alone, and exist only in its Secret.
   const stores = Buffer.from(data['stores.json'] ?? '', 'base64').toString();
   const keys = [...stores.matchAll(/"(?:secretKey|sessionToken)":"([^"]+)"/g)];
   assert.ok(keys.length > 0);
@@ -176,7 +176,7 @@ test('security: a pod with a delegated job has no token and no long-lived key, a
   await embedded.outside.ended(name, id, people.alice);
 });
 
-/** The one that the member was given when it was made. */
+/** The member key that was created with the member. */
 function keyOfMember(worker: string): string {
   const made = kubernetes.wire.seen.find(({ method, body }) => method === 'POST' && body.includes(`"${worker}"`));
   const order = Buffer.from(String(made?.headers['x-oscar-federation']), 'base64url').toString();

@@ -10,7 +10,7 @@ import { wipe } from './wipe.ts';
 const plane = await ControlPlane.start();
 after(() => plane.stop());
 
-/** Of a manager that finds nothing there of those before it. */
+/** Settings of a manager that finds an empty cluster. */
 async function freshSettings(): Promise<Record<string, string>> {
   await wipe(plane.admin);
   return managerSettings(await plane.managerKubeconfig());
@@ -34,7 +34,7 @@ test('replicas: two managers on one API server are one cluster', { timeout: 120_
     ...more,
   });
 
-  // A name is taken once, whoever is asked.
+  // A name can be created once, through either manager.
   const names = Array.from({ length: 20 }, (_, i) => `race-${i}`);
   const answers = await Promise.all(
     names.flatMap((name) =>
@@ -46,7 +46,7 @@ test('replicas: two managers on one API server are one cluster', { timeout: 120_
     assert.deepEqual(statuses, [201, 409], name);
   }
 
-  // What one has written the other reads, at once.
+  // A write through one manager is visible at the other at once.
   for (const name of names) {
     assert.equal(
       (await call(one, 'PUT', '/system/services', { as: ADMIN, body: body(name, { cpu: '1' }) })).status,
@@ -60,7 +60,7 @@ test('replicas: two managers on one API server are one cluster', { timeout: 120_
     return (json() as { cpu: string }[]).map(({ cpu }) => cpu).join();
   }, names.map(() => '1').join());
 
-  // A manager that dies takes nothing with it.
+  // Nothing is lost when a manager is killed.
   managers[0]?.child.kill('SIGKILL');
   await managers[0]?.ended;
   for (const name of names) {
@@ -71,7 +71,7 @@ test('replicas: two managers on one API server are one cluster', { timeout: 120_
   assert.equal(await managers[1]?.ended, 0, managers[1]?.output());
 });
 
-/** Lists may lag behind what the other manager has written. */
+/** Lists are cached and may lag behind writes of the other manager. */
 async function eventuallyEqual(read: () => Promise<string>, expected: string): Promise<void> {
   const end = Date.now() + 15_000;
   let seen = await read();

@@ -6,7 +6,7 @@ import { eventually } from './kill-rounds.ts';
 import type { Replica } from './pod-managers.ts';
 import { Targets } from './targets.ts';
 
-/** Of a leader that is gone another one hears after seconds; and each round has pods that take their time. */
+/** Another manager notices a lost leader after seconds, and pods are slow. */
 const ROUND = { timeout: 600_000 };
 
 const FILES = ['a', 'b', 'c', 'd'];
@@ -32,7 +32,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
     });
   }
 
-  /** All of them run, each once. */
+  /** Waits until all of these jobs run, each once. */
   const running = (ids: readonly string[]) =>
     eventually(() =>
       assert.deepEqual(

@@ -59,7 +59,7 @@ test('test cluster: without Go and a cache, the error says what is missing', asy
   });
 });
 
-/** Those whose command line names the directory. */
+/** Processes whose command line contains the directory. */
 function runningIn(directory: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {

@@ -6,7 +6,7 @@ import { ADMIN } from '../support/manager.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { SERVICES_NAMESPACE } from './testbed.ts';
 
-/** A leader that dies is followed soon. */
+/** A short lease, so that a killed leader is replaced soon. */
 const LEADER = { OSCAR_LEADER_SECONDS: '6' };
 
 const PODS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods`;
@@ -45,7 +45,7 @@ describe('warm pods', { timeout: 600_000 }, () => {
     return (items as Pod[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   }
 
-  /** The name of the one that is ready, which is another than before. */
+  /** Waits for a ready pod other than the last one, and returns its name. */
   const ready = (name: string, last = '') =>
     eventually(async () => {
       const [pod, ...others] = await warm(name);
@@ -73,7 +73,7 @@ describe('warm pods', { timeout: 600_000 }, () => {
     const large = definition('large', 'sleep 1000', {}, { cpu: await spareCpu(our) });
     const id = await outside.submit(await outside.create(ADMIN, large), 'large', '{}');
     await outside.running(ADMIN, 'large', id);
-    // Of the same owner, so that it would be before the call in its line.
+    // A job of the same owner, so that it is before the call in the queue.
     const waits = await outside.submit(token, 'greets', '{}');
     assert.equal((await outside.job(ADMIN, 'greets', waits)).state, 'queued');
     assert.equal(await run('greets', token), second);
@@ -104,7 +104,7 @@ describe('warm pods', { timeout: 600_000 }, () => {
   });
 });
 
-/** As much as leaves no room for one more of the others. */
+/** The CPU request that leaves no free capacity for one more pod. */
 async function spareCpu(our: PodManagers): Promise<string> {
   const { items } = await our.cluster.admin.do('GET', '/api/v1/nodes');
   const [node] = items as { status: { allocatable: { cpu: string } } }[];

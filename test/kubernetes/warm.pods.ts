@@ -23,7 +23,7 @@ import type { StandbyRequest } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER } from '../docker/busybox.ts';
 import { PODS_NAMESPACE, startPodTestbed } from './pod-testbed.ts';
 
-/** Pods that wait for their jobs, on a real node. */
+/** Warm pods, which wait for their jobs, on a real node. */
 const testbed = await startPodTestbed();
 after(() => testbed.stop());
 const { admin } = testbed.cluster;
@@ -62,7 +62,7 @@ const order = (service: string, more: Partial<StandbyRequest> = {}): StandbyRequ
   ...more,
 });
 
-/** A call of a service, whose job is there. */
+/** A call of a service whose job is already recorded. */
 async function callOf(service: string, script: string, more: Partial<Attempt> = {}): Promise<Attempt> {
   const name = `${service}-${randomUUID()}`;
   await admin.do('POST', jobPath, {
@@ -99,7 +99,7 @@ const namesOf = (some: readonly Pod[]) => some.map(({ metadata }) => metadata.na
 const waiting = async (service: string) => namesOf(await pods(`oscar_service=${service},oscar.grycap/warm`));
 const podOf = async ({ name }: Attempt) => namesOf(await pods(`oscar.grycap/attempt=${name}`));
 
-/** A test with a runner of its own. Pods that still wait are removed by the next one, who does not want them. */
+/** A test with its own runner. The next test's runner removes pods that still wait. */
 function warmTest(
   name: string,
   body: (runner: KubernetesRunner, t: TestContext) => Promise<void>,
@@ -120,7 +120,7 @@ function warmTest(
   });
 }
 
-/** Resolves when one is ready for calls of that service, and is set aside for this one. */
+/** Waits until a pod is ready for calls of the service and reserved for this call. */
 const taken = (runner: KubernetesRunner, { traits }: Attempt) =>
   eventually(() => assert.ok(traits && runner.standby.claim(traits.job), 'none is ready'), PATIENCE);
 
@@ -203,7 +203,7 @@ warmTest('values of the environment reach the script as they are', async (runner
   assert.doesNotMatch(await log(runner, call.name), /pwned/);
 });
 
-/** A kubelet that has much to do ends a pod later; one that is given up before takes its log with it. */
+/** A busy kubelet ends a pod later; if the attempt counts as lost before, its log is lost too. */
 const BUSY = { lostMs: 60_000 };
 
 warmTest(
@@ -277,14 +277,14 @@ warmTest('pods that nobody wants any more go, and others come', async (runner) =
     assert.ok(changed !== undefined && !ready.flat().includes(changed));
     assert.deepEqual(await waiting('leaves'), []);
   }, PATIENCE);
-  // What was prepared is not what this call needs.
+  // The prepared pod does not match this call.
   const call = await callOf('changes', 'hostname');
   await eventually(() => assert.ok(call.traits && runner.standby.claim(call.traits.job)), PATIENCE);
   assert.equal((await run(runner, call)).outcome, 'succeeded');
   assert.deepEqual(await podOf(call), [call.name]);
 });
 
-/** Writes that a manager does not survive. */
+/** Identifies the write at which a manager is killed. */
 interface Write {
   readonly verb: 'post' | 'put' | 'delete';
   readonly plural: string;
@@ -292,7 +292,7 @@ interface Write {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Of a manager that is killed when it is about to write that. */
+/** The API client of a manager that is killed just before the given write. */
 class DyingApi extends Api {
   readonly #isLast: (write: Write) => boolean;
   readonly #died = Promise.withResolvers<void>();
