@@ -4,15 +4,15 @@ import { type Difference, explanationsOf, strayNumbers } from './differences/dif
 import { nameOf } from './exchanges.ts';
 import type { Replayed } from './replay.ts';
 
-/** What is wrong with our answers, or with the table that explains them: one text for each. */
+/** Problems of our answers, or of the table that explains them, one text each. */
 export interface Audit {
-  /** Answers that are not as recorded, and nobody says why. */
+  /** Answers that differ from the recording without an explanation. */
   readonly unexplained: readonly string[];
-  /** Explanations for answers that are as recorded, or for exchanges that do not exist. */
+  /** Explanations for answers that do not differ, or for exchanges that do not exist. */
   readonly needless: readonly string[];
   /** Exchanges with more than one explanation. */
   readonly ambiguous: readonly string[];
-  /** Answers that are not what their explanation says. */
+  /** Answers that differ from their explanation. */
   readonly wrong: readonly string[];
   /** Substitutes that were not needed or did not succeed. */
   readonly broken: readonly string[];

@@ -3,9 +3,9 @@ import type { RecordedRequest } from './exchanges.ts';
 type Substitute = (request: RecordedRequest) => RecordedRequest;
 
 /**
- * What is sent after an exchange that our manager answers otherwise, so that those behind it find what they need: a
- * request that we refuse once more without what we refuse; what only we make is removed again, and what only we remove
- * is made again.
+ * What is sent after an exchange that our manager answers differently, so that later exchanges find what they need. A
+ * rejected request is sent again without the rejected part; what only we create is removed, and what only we remove is
+ * created again.
  */
 const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   59: without('total_memory', 'total_cpu'),
@@ -25,7 +25,7 @@ const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   564: removing('/system/services/rec-over'),
   585: without('volume'),
   589: replacing(/ trailing$/, ''),
-  // Somebody else has brought that token.
+  // Another user has already stored this token.
   606: replacing('dummy-token', 'token-of-bob'),
 };
 
@@ -51,7 +51,7 @@ function removing(path: string): Substitute {
   return ({ headers }) => ({ method: 'DELETE', path, headers });
 }
 
-/** Those of `rec-star`, as they were. */
+/** The members of `rec-star`, as they were. */
 function addingMembersAgain({ path, headers }: RecordedRequest): RecordedRequest {
   const member = (cluster_id: string, service_name: string, priority: number) => ({
     type: 'oscar',

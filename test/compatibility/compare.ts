@@ -2,7 +2,7 @@ import type { BodyKind, RecordedResponse } from './exchanges.ts';
 import { maskSentences } from './masks.ts';
 import type { Received } from './send.ts';
 
-/** Where our answer is not the recorded one: one sentence each, none when they are the same. */
+/** The differences between our answer and the recorded one, one sentence each. */
 export function differencesBetween(recorded: RecordedResponse, ours: Received): string[] {
   return [
     ...(ours.status === recorded.status ? [] : [`status ${recorded.status} was recorded, ours is ${ours.status}`]),
@@ -35,7 +35,7 @@ function bodyDifferences({ body, body_kind, keys }: RecordedResponse, ours: Rece
 const BEFORE = 60;
 const BEHIND = 200;
 
-/** Of two texts the parts around the first character that is not the same: bodies are long. */
+/** The parts of two texts around their first difference, because bodies are long. */
 export function partsThatDiffer(a: string, b: string): [string, string] {
   let at = 0;
   while (at < a.length && a[at] === b[at]) at++;

@@ -4,7 +4,7 @@ import type { Exchange } from './exchanges.ts';
 /** How many exchanges are answered as recorded, and how many are not, by kind of the reason. */
 export type Counts = Readonly<Record<Kind | 'identical', number>>;
 
-/** What the table says; the test proves that it is so. */
+/** The counts by the table of differences; the test proves the table. */
 export function countsOf(exchanges: readonly Exchange[], differences: readonly Difference[]): Counts {
   const explanations = explanationsOf(differences, exchanges);
   const of = (kind: Kind) => explanations.filter(({ difference }) => difference.kind === kind).length;

@@ -8,7 +8,7 @@ import { LATER } from './differences/later.ts';
 import { METRICS } from './differences/metrics.ts';
 import { STATUS } from './differences/status.ts';
 
-/** Every reason why our manager answers a recorded request otherwise than the Go manager did. */
+/** Every reason why our manager answers a recorded request differently from the Go manager. */
 export const DIFFERENCES: readonly Difference[] = [
   ...DEFECTS,
   ...DECISIONS,

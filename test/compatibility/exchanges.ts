@@ -16,7 +16,7 @@ export interface RecordedRequest {
   /** With its query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Absent when none was sent; what varies is a placeholder, see `placeholders.ts`. */
+  /** Absent if none was sent; variable parts are placeholders, see `placeholders.ts`. */
   readonly body?: string;
 }
 
@@ -25,9 +25,9 @@ export interface RecordedResponse {
   /** Only Content-Type, Location, WWW-Authenticate and Set-Cookie; one that is absent was not sent. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body_kind: BodyKind;
-  /** Of a success; what varies is masked, see `masks.ts`. The text of a failure, or of warnings, was not kept. */
+  /** The body of a success; variable parts are masked, see `masks.ts`. Texts of failures and warnings were not recorded. */
   readonly body?: string;
-  /** Of a failure in JSON: its keys, sorted. */
+  /** The sorted keys of a failure in JSON. */
   readonly keys?: readonly string[] | 'empty string';
 }
 

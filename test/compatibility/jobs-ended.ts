@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ADMIN, type TestManager } from '../support/manager.ts';
 
-/** Scripts are real processes, on a machine that may be busy. */
+/** Milliseconds. Scripts are real processes, and the machine may be busy. */
 const DEADLINE = 60_000;
 
 interface Job {
@@ -11,7 +11,7 @@ interface Job {
   readonly message: string;
 }
 
-/** Waits until the jobs of a service have ended: in the recording all had, and well, when they were looked at. */
+/** Waits until the jobs of a service have ended: in the recording, all had succeeded when they were read. */
 export async function jobsEnded(service: string, manager: TestManager): Promise<void> {
   const ended = await eventually(async () => {
     const jobs = await jobsOf(service, manager);

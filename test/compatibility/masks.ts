@@ -1,4 +1,4 @@
-/** What is only known while a manager runs. */
+/** Values that are known only while a manager runs. */
 export interface Known {
   /** Address of the manager. */
   readonly endpoint: string;
@@ -9,13 +9,13 @@ export interface Known {
   readonly issuer: string;
 }
 
-/** Nobody listens there. */
+/** An address where no server listens. */
 export const NOWHERE = '127.0.0.1:9';
 
 const DATE = String.raw`\d{4}-\d{2}-\d{2}`;
 const CLOCK = String.raw`\d{2}:\d{2}:\d{2}`;
 
-/** What two runs of one manager would say differently, and what the recording has instead. */
+/** The parts that differ between two runs of one manager, and what the recording has instead. */
 const MASKS: readonly (readonly [RegExp, string])[] = [
   [/(?<="secret_key":")(?!hidden")[^"]+/g, '<secret_key>'],
   [/(?<="next_page":")[^"]+/g, '<page-token>'],
@@ -30,8 +30,8 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Our text as the recording would have it. `asked` is the path of the request: times that it names are echoed, and
- * stand in the recording as they are.
+ * Masks our text as the recording is masked. `asked` is the path of the request: the answer repeats times of the path, and
+ * the recording has them unmasked.
  */
 export function mask(text: string, known: Known, asked = ''): string {
   const addresses = text
@@ -50,7 +50,7 @@ export function mask(text: string, known: Known, asked = ''): string {
 const JOB = /"([^"]*)":\{[^{}]*\}/g;
 const JOBS_BY_ID = new RegExp(`(?<="jobs":\\{)${JOB.source}(,${JOB.source})*(?=\\})`);
 
-/** Jobs are told in the order of their ids: whether a random one comes before one that the caller chose is chance. */
+/** Jobs are listed by id, and the position of a random id among chosen ones is random. */
 function inOrder(jobs: string): string {
   const named = [...jobs.matchAll(JOB)].map(([job, id = '']) => ({ job, id }));
   return named
@@ -59,7 +59,7 @@ function inOrder(jobs: string): string {
     .join(',');
 }
 
-/** Sentences inside JSON are ours to write: where the recording has `<text>`, any text will do. */
+/** Sentences inside JSON may differ: where the recording has `<text>`, any text is equal. */
 export function maskSentences(text: string, recorded: string): string {
   const keys = new Set([...recorded.matchAll(/"(\w+)":"<text>"/g)].map(([, key]) => key));
   return [...keys].reduce<string>(
@@ -70,7 +70,7 @@ export function maskSentences(text: string, recorded: string): string {
 
 const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e[+-]?\d+)?`;
 
-/** Figures of the machine that the test runs on: where the table has `<number>`, any number will do. */
+/** Numbers that depend on the machine: where the table has `<number>`, any number is equal. */
 export function maskNumbers(text: string, expected: string): string {
   const keys = new Set([...expected.matchAll(/"(\w+)":"<number>"/g)].map(([, key]) => key));
   return [...keys].reduce<string>(

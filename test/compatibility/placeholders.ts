@@ -5,17 +5,17 @@ import type { RecordedRequest } from './exchanges.ts';
 import { NOWHERE } from './masks.ts';
 import type { Received, Sent } from './send.ts';
 
-/** What stands for the placeholders of recorded requests, by placeholder. */
+/** The values for the placeholders of recorded requests, by placeholder. */
 export type Values = Readonly<Record<string, string>>;
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-/** In the recording carol was in the group of everybody, too. */
+/** In the recording, Carol was also in the group of all users. */
 const CAROL_OF_OSCAR: TestUser = { ...CAROL, claims: { ...CAROL.claims, group_membership: ['/oscar', '/carols'] } };
 
 export const USERS: readonly TestUser[] = [ALICE, BOB, CAROL_OF_OSCAR];
 
-/** Everybody who speaks in the recording, with tokens of a real issuer. */
+/** All callers of the recording, with tokens of a real issuer. */
 export async function castOf(issuer: Issuer): Promise<Values> {
   const [alice, bob, carol] = await Promise.all([ALICE, BOB, CAROL_OF_OSCAR].map((user) => issuer.tokensFor(user)));
   if (!alice || !bob || !carol) throw new Error('the issuer gave too few tokens');
@@ -34,7 +34,7 @@ export async function castOf(issuer: Issuer): Promise<Values> {
     '<expired jwt of alice>': await issuer.sign({ ...ofAlice, iat: now - 7200, exp: now - 3600 }),
     '<jwt>': alice.refreshToken,
     '<wrong token64>': 'f'.repeat(64),
-    // In a body, where it is what a client sends back or makes up; elsewhere it is the token of the service.
+    // In a body it is a token that a client sends back or invents; in other places it is the token of the service.
     '<token64>': 'e'.repeat(64),
     '<secret_key>': 'a-secret-key',
     '<address>': NOWHERE,
@@ -69,7 +69,7 @@ export async function fill(
   };
 }
 
-/** The recording says of one header that it has two spaces. */
+/** The recording notes that one header has two spaces. */
 const withoutRemark = (text: string) => text.replace(' (two spaces)', '');
 
 const serviceIn = (path: string) => /^\/(?:job|system\/services)\/([\w-]+)/.exec(path)?.[1] ?? '';
@@ -85,7 +85,7 @@ function fillText(text: string, values: Values): string {
   });
 }
 
-/** What later requests name and only an answer tells: the next page, and the job that was made. */
+/** Values of answers that later requests use: the cursor of the next page, and the id of the created job. */
 export function learntFrom({ headers, text }: Received): Values {
   const page = /"next_page":"([^"]+)"/.exec(text)?.[1];
   const [, service, job] = /^\/system\/jobs\/([^/]+)\/(.+)$/.exec(headers['location'] ?? '') ?? [];
@@ -95,7 +95,7 @@ export function learntFrom({ headers, text }: Received): Values {
 const MINUTE = 60_000;
 const minutesFromNow = (n: number) => `${new Date(Date.now() + n * MINUTE).toISOString().slice(0, 19)}Z`;
 
-/** The lines in the log of the Go manager were of one month, which is asked for. Jobs of ours run while the test does. */
+/** Recorded requests ask for the month of the Go manager's log. Our jobs run during the test, so the times are replaced. */
 const TIMES: readonly (readonly [theirs: string, ours: string])[] = [
   ['2026-11-01T00:00:00Z', minutesFromNow(-50)],
   ['2026-11-30T00:00:00Z', minutesFromNow(70)],
@@ -105,7 +105,7 @@ function inOurTime(text: string): string {
   return TIMES.reduce((changed, [theirs, ours]) => changed.replaceAll(theirs, ours), text);
 }
 
-/** An answer, with the times that were asked for as the recording has them. */
+/** An answer with the requested times as the recording has them. */
 export function inRecordedTime(text: string): string {
   return TIMES.reduce((changed, [theirs, ours]) => changed.replaceAll(ours, theirs), text);
 }

@@ -21,7 +21,7 @@ export interface Replayed {
 
 const ALWAYS = {
   MINIO_TLS_VERIFY: 'false',
-  // A member where nobody listens was on loopback.
+  // An unreachable member of the recording is on loopback.
   OSCAR_PEER_NETWORKS: '127.0.0.0/8',
   USERS_ADMIN: CAROL.sub,
 };
@@ -32,7 +32,7 @@ const users = (issuer: Issuer, groups: string) => ({
   OIDC_GROUPS: groups,
 });
 
-/** As the Go manager was configured, but for what ours does not take yet: VOLUME_ENABLE and MINIO_QUOTA_ENABLED. */
+/** The configuration of the Go manager, without the settings that ours does not have yet: VOLUME_ENABLE and MINIO_QUOTA_ENABLED. */
 const SETTINGS: Record<Phase, (issuer: Issuer) => Record<string, string>> = {
   main: (issuer) => ({ ...ALWAYS, ...users(issuer, '/oscar') }),
   'groups+quota': (issuer) => ({ ...ALWAYS, ...users(issuer, '/alices,/nobody'), JOB_LISTING_LIMIT: '2' }),
@@ -105,7 +105,7 @@ function masked(received: Received, known: Known, { path }: RecordedRequest): Re
   return { ...received, headers: Object.fromEntries(headers), text: mask(received.text, known, path) };
 }
 
-/** Puts an object where the answer says, with nothing but what the answer gives. */
+/** Uploads an object to the URL of the answer, with nothing but the answer's data. */
 function upload(content: string, answer: Received): Promise<Response> {
   const {
     url,

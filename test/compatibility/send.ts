@@ -1,6 +1,6 @@
 import { type Agent, request } from 'node:http';
 
-/** Exactly what goes over the wire: no header is added but those HTTP needs, and no path is tidied up. */
+/** A request exactly as it is sent: only headers that HTTP requires are added, and the path is not normalised. */
 export interface Sent {
   readonly method: string;
   readonly path: string;
@@ -10,14 +10,14 @@ export interface Sent {
 
 export interface Received {
   readonly status: number;
-  /** Of those that were recorded, by their names in lower case. */
+  /** The headers that are recorded, by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
 }
 
 const RECORDED_HEADERS = ['content-type', 'location', 'www-authenticate', 'set-cookie'];
 
-/** Sends one request. `fetch` would not do: it resolves `..` and adds a Content-Type of its own. */
+/** Sends one request. Not with `fetch`, which resolves `..` and adds a Content-Type. */
 export function send(url: string, agent: Agent, { method, path, headers, body }: Sent): Promise<Received> {
   const { hostname, port } = new URL(url);
   const length = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };

@@ -1,25 +1,25 @@
 import type { Exchange, RecordedRequest } from './exchanges.ts';
 
-/** A request that was made beside the recorded ones; those behind it find what it left. */
+/** A request between the recorded ones that is not in the recording, but whose effects later exchanges need. */
 export interface Step {
   readonly request: RecordedRequest;
-  /** What is then uploaded to the address that the answer gives. */
+  /** What is then uploaded to the URL of the answer. */
   readonly upload?: string;
-  /** The service that the upload runs: what follows waits until its job has ended. */
+  /** The service that the upload starts. The next exchange waits until its job has ended. */
   readonly runs?: string;
 }
 
-/** What happened between the recorded exchanges, by the number of the one before. */
+/** The requests between the recorded exchanges, by the number of the exchange before. */
 const STEPS: Readonly<Record<number, (request: RecordedRequest) => readonly Step[]>> = {
-  // The addresses that were asked for were used.
+  // The presigned URLs were used.
   394: (request) => [{ request, upload: 'hello' }],
   395: (request) => [{ request, upload: 'hello' }],
   453: (request) => [{ request, upload: 'hello', runs: 'rec-pub' }],
-  // Jobs to turn pages in.
+  // Jobs for several pages.
   568: () => Array.from({ length: 5 }, () => ({ request: INVOKE_REC_MIN })),
-  // Something to turn pages in.
+  // Objects for several pages.
   572: () => ['a', 'b', 'c'].map((key) => ({ request: addressFor('rec-b-quota', key), upload: 'x' })),
-  // All that was left was removed.
+  // Everything that was left was removed.
   614: () =>
     [
       '/system/services/rec-pub',

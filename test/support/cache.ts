@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** Where what tests need is kept once it has been built or fetched: outside of the checkout, for the next one too. */
+/** The directory for programs that tests build or download. It is outside of the checkout, so that other checkouts reuse it. */
 export function cacheDirectory(name: string): string {
   const root =
     process.env['OSCAR_TEST_CACHE'] ??

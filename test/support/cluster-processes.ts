@@ -17,11 +17,11 @@ export interface Everything {
   readonly buckets: readonly string[];
 }
 
-/** A manager of its own process, which is killed and comes back at the same address. */
+/** A manager in its own process, which can be killed and restarted at the same address. */
 export class ClusterProcess {
   readonly id: string;
   readonly url: string;
-  /** Of its object store. */
+  /** The address of its object store. */
   readonly store: string;
   readonly directory: string;
   readonly outside: Outside;
@@ -50,13 +50,13 @@ export class ClusterProcess {
     await this.up();
   }
 
-  /** Asked to go, as an operator does. Resolves to its exit code. */
+  /** Sends SIGTERM, as an operator does. Resolves to the exit code. */
   async stop(): Promise<number | string> {
     this.#process.child.kill('SIGTERM');
     return this.#process.ended;
   }
 
-  /** What it wrote since it was last started. */
+  /** Its output since the last start. */
   output(): string {
     return this.#process.output();
   }
@@ -68,12 +68,12 @@ export class ClusterProcess {
     child.kill('SIGCONT');
   }
 
-  /** Undefined when nobody answered. */
+  /** Undefined if the manager did not answer. */
   async try(method: string, path: string, options: Parameters<Outside['call']>[2]): Promise<Answer | undefined> {
     return this.outside.call(method, path, options).catch(() => undefined);
   }
 
-  /** As often as it takes. */
+  /** Retries until the manager answers. */
   ask(method: string, path: string, options: Parameters<Outside['call']>[2]): Promise<Answer> {
     return eventually(async () => {
       const answer = await this.outside.call(method, path, options);
@@ -82,7 +82,7 @@ export class ClusterProcess {
     });
   }
 
-  /** Every service, to the byte, and every bucket. */
+  /** Every service, byte by byte, and every bucket. */
   async everything(): Promise<Everything> {
     const list = (await this.ask('GET', '/system/services', { as: ADMIN })).json() as { name: string }[];
     const buckets = (await this.ask('GET', '/system/buckets', { as: ADMIN })).json() as { bucket_name: string }[];
@@ -93,7 +93,7 @@ export class ClusterProcess {
   }
 }
 
-/** Where the managers and their stores listen, in the order of their ids. */
+/** The ports of the managers and their stores, in the order of their ids. */
 export interface Ports {
   readonly managers: readonly number[];
   readonly stores: readonly number[];
@@ -103,7 +103,7 @@ export interface Ports {
 export async function startClusterProcesses(
   t: TestContext,
   people: Pick<People, 'settings'>,
-  /** Of each manager; they count before those of all. */
+  /** Settings of single managers, which override those of all. */
   settingsFor: (ports: Ports) => Promise<readonly Record<string, string>[]> = async () => [],
 ): Promise<ClusterProcess[]> {
   const ports = await lastingPorts(IDS.length * 2);

@@ -4,18 +4,18 @@ import type { Disturbance } from './delegation-history.ts';
 import type { Issuer } from './issuer.ts';
 import type { TcpWire } from './tcp-wire.ts';
 
-/** What can be disturbed. */
+/** What the faults can be injected into. */
 export interface Victims {
   readonly clusters: readonly ClusterProcess[];
-  /** The way from each manager to each other one. */
+  /** The connection from each manager to each other one. */
   readonly links: readonly (readonly TcpWire[])[];
-  /** The ways to the stores, which everybody takes. */
+  /** The connections to the stores, which all managers share. */
   readonly stores: readonly TcpWire[];
   readonly issuer: Issuer;
 }
 
 interface Fault extends Pick<Disturbance, 'what' | 'store'> {
-  /** Nobody is disturbed in two ways at once. */
+  /** No victim has two faults at the same time. */
   readonly whom: string;
   readonly last: (ms: number) => Promise<void>;
 }
@@ -26,8 +26,8 @@ const SHORT_MS = 1_500;
 const LONG_MS = [5_500, 7_500] as const;
 
 /**
- * Kills, pauses, cuts off and slows down managers, their stores and the issuer, several at once, until it is told to stop.
- * Then everybody is well again.
+ * Kills, pauses, disconnects and slows down managers, their stores and the issuer, several at once, until it is stopped.
+ * Then it repairs all faults.
  */
 export class Faults {
   readonly #victims: Victims;

@@ -1,35 +1,35 @@
 import type { SeenJob } from './jobs.ts';
 
-/** All that is known of a time in which jobs ran on several clusters, as it looks from outside when it is over. */
+/** Everything that can be observed from outside after a run in which jobs ran on several clusters. */
 export interface History {
   /** The cluster that coordinates each service. */
   readonly origins: Readonly<Record<string, string>>;
   readonly kinds: Readonly<Record<string, Kind>>;
   readonly asked: readonly Asked[];
-  /** The jobs of these services, as their coordinators tell of them. */
+  /** The jobs of these services, as their coordinators report them. */
   readonly jobs: readonly HistoricJob[];
-  /** What members have of them. */
+  /** The jobs that the members report for these services. */
   readonly taken: readonly HistoricJob[];
-  /** What the scripts themselves have written down, outside of every store. */
+  /** What the scripts have recorded, outside of every store. */
   readonly runs: readonly Run[];
-  /** What lies at the final places. */
+  /** The objects in the outputs. */
   readonly objects: readonly Result[];
-  /** The results that a following service was told of; twice, if it was told twice. */
+  /** The results for which a following service got an event, one entry per event. */
   readonly told: readonly Pick<Result, 'service' | 'key'>[];
-  /** What lies in staging areas. */
+  /** The objects in the staging areas. */
   readonly staged: readonly string[];
   readonly disturbances: readonly Disturbance[];
 }
 
-/** How a script goes on, by what its input says. */
+/** What a script does, chosen by its input. */
 export interface Kind {
   /** How its job must end: state, reason, exit code. */
   readonly ends: readonly [string, string, number];
-  /** How many files it makes. */
+  /** How many files it writes. */
   readonly results: number;
 }
 
-/** What was asked of a manager, once: an upload or a call that was answered, or nobody knows. */
+/** One request to a manager: an upload or a call, which was answered or whose outcome is unknown. */
 export interface Asked {
   readonly service: string;
   readonly kind: string;
@@ -38,7 +38,7 @@ export interface Asked {
   /** Of a call that was answered. */
   id?: string;
   acknowledged: boolean;
-  /** Somebody wanted it to end. */
+  /** A user asked to cancel it. */
   cancelled?: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface HistoricJob extends SeenJob {
 export interface Run {
   readonly run: string;
   readonly job: string;
-  /** The name of the attempt, as its directory is called. */
+  /** The name of the attempt, which is also the name of its directory. */
   readonly attempt: string;
   readonly service: string;
   readonly kind: string;
@@ -60,12 +60,12 @@ export interface Run {
 }
 
 export interface Result {
-  /** The coordinator's, in whose output it lies. */
+  /** The cluster of the coordinator, which has the output. */
   readonly service: string;
   readonly key: string;
   /** Its metadata `oscar-attempt`. */
   readonly mark: string;
-  /** What it says of itself. */
+  /** The content of the object. */
   readonly job: string;
   readonly run: string;
 }
@@ -78,7 +78,7 @@ export interface Disturbance {
   until: number;
 }
 
-/** Something that must not be. */
+/** A violation of a guarantee. */
 export interface Violation {
   /** The job that it is about. */
   readonly job: string;
@@ -87,7 +87,7 @@ export interface Violation {
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 
-/** Everything that is wrong with a history. It must be one in which everybody was well again in the end. */
+/** All violations in a history. All faults must have been repaired before its end. */
 export function violationsOf(history: History): Violation[] {
   return [
     ...lost(history),
@@ -101,7 +101,7 @@ export function violationsOf(history: History): Violation[] {
   ];
 }
 
-/** Every call and every upload that was acknowledged has its one job. */
+/** Every acknowledged call and every acknowledged upload has exactly one job. */
 function lost({ asked, jobs }: History): Violation[] {
   return asked
     .filter(({ acknowledged }) => acknowledged)
@@ -118,7 +118,7 @@ function unfinished({ jobs, taken }: History): Violation[] {
     .map(({ id, service, state, message }) => ({ job: id, rule: `${service}/${id} is ${state}: ${message}` }));
 }
 
-/** What the record says is what its script did. */
+/** The record agrees with what the script did. */
 function wrongEnd(job: HistoricJob, history: History): Violation[] {
   if (!FINAL.has(job.state)) return [];
   const kind = history.kinds[kindOf(job, history) ?? ''];
@@ -128,13 +128,13 @@ function wrongEnd(job: HistoricJob, history: History): Violation[] {
     return isCancelled(job, history) ? [] : wrong('nobody has cancelled it');
   }
   if (hadNoStore(job, reason, history)) return [];
-  // What a call that got no answer was for is known only by those who ran it.
+  // The input of a call that got no answer is known only from the runs.
   if (!kind) return wrong('it has ended, and never ran');
   const ends = [job.state, reason, job.exit_code];
   return ends.every((each, index) => each === kind.ends[index]) ? [] : wrong(`it should be ${kind.ends.join(', ')}`);
 }
 
-/** A job that runs where its files are, and could not reach them: it has failed, and says so. */
+/** A job that ran at the origin while the origin's store was unreachable: it must have failed with that reason. */
 function hadNoStore(job: HistoricJob, reason: string, { origins, disturbances }: History): boolean {
   const place = origins[job.service];
   if (job.state !== 'failed' || (reason !== 'InputFailed' && reason !== 'OutputFailed')) return false;
@@ -143,7 +143,7 @@ function hadNoStore(job: HistoricJob, reason: string, { origins, disturbances }:
   return disturbances.some((each) => each.store === place && each.from <= until && each.until >= from);
 }
 
-/** Its results are those of one run, whose attempt is the one that counts; and all of them, if it went well. */
+/** All results are of one run, that of the current attempt; if the job succeeded, they are complete. */
 function wrongResults(job: HistoricJob, history: History): Violation[] {
   const results = history.objects.filter((each) => each.service === job.service && each.job === job.id);
   const wrong = (rule: string) => ({ job: job.id, rule });
@@ -171,7 +171,7 @@ function strangeResults({ objects, jobs }: History): Violation[] {
     .map(({ job, service, key }) => ({ job, rule: `${service}/${key} is the result of no job there is` }));
 }
 
-/** Whoever follows is told of each result once, and of nothing else. */
+/** A following service gets one event for each result, and no others. */
 function toldWrongly({ objects, told }: History): Violation[] {
   const names = new Set([...objects, ...told].map(({ service, key }) => `${service}/${key}`));
   const count = (all: History['told'], name: string) =>
@@ -183,7 +183,7 @@ function toldWrongly({ objects, told }: History): Violation[] {
   });
 }
 
-/** A job may run again elsewhere, an attempt may not; and whatever ran is known. */
+/** A job may run several times, an attempt only once; and each run belongs to a known attempt. */
 function ranTwice({ runs, jobs }: History): Violation[] {
   const byAttempt = Map.groupBy(runs, ({ attempt }) => attempt);
   const twice = [...byAttempt].flatMap(([attempt, all]) =>
@@ -203,7 +203,7 @@ const isCancelled = (job: HistoricJob, { asked }: History) => askedFor(job, aske
 const askedFor = (job: HistoricJob, asked: readonly Asked[]) =>
   asked.find(({ service, key, id }) => service === job.service && (key ? key === job.object?.key : id === job.id));
 
-/** Everything that is known of one job, in the order in which it happened; for who has to find out why. */
+/** Everything that is known about one job, in order of time, for debugging. */
 export function storyOf(job: string, history: History): string {
   const { jobs, taken, runs, objects, disturbances } = history;
   const own = jobs.find(({ id }) => id === job);

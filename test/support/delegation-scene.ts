@@ -21,7 +21,7 @@ import { ADMIN } from './manager.ts';
 import { processesOf } from './stray-processes.ts';
 import { startTcpWire, type TcpWire } from './tcp-wire.ts';
 
-/** Leases are short, so that many of them end. Members speak three times in one. */
+/** Leases are short, so that many of them expire. Members report three times per lease. */
 const SETTINGS = {
   OSCAR_LEASE_SECONDS: '3',
   OSCAR_LEASE_GRACE_SECONDS: '2',
@@ -32,10 +32,10 @@ const SETTINGS = {
   JOB_LISTING_LIMIT: '500',
 };
 
-/** Millicores of each cluster, by the settings. */
+/** Millicores of each cluster, as in its settings. */
 export const ROOM = 1_000;
 
-/** How scripts go on, by what their input says; one takes longer than a lease, and one longer than its end. */
+/** What scripts do, by their input. One takes longer than a lease, and one longer than its timeout. */
 export const KINDS: Readonly<Record<string, Kind & { readonly script: string }>> = {
   quick: { script: 'make 1', results: 1, ends: ['succeeded', 'Completed', 0] },
   several: { script: 'make 1; make 2; make 3', results: 3, ends: ['succeeded', 'Completed', 0] },
@@ -65,14 +65,14 @@ export const PLANS: readonly Plan[] = POLICY_NAMES.flatMap((delegation, index) =
       topology: (index + n) % 2 === 0 ? 'star' : 'mesh',
       delegation,
       delegate_when,
-      // Otherwise most of those that may go anywhere would stay.
+      // Otherwise most jobs that may run anywhere would run at the origin.
       ...(delegate_when === 'always' && { self: { priority: 100, weight: 1 } }),
       rescheduler_threshold: 2,
     },
   })),
 );
 
-/** Workers are called by where they are. */
+/** The name of a worker contains its cluster. */
 export const workerOf = ({ name }: Plan, index: number) => `${name}-at${index}`;
 
 const followerOf = ({ name }: Plan) => `${name}-told`;
@@ -85,11 +85,11 @@ export interface Scene extends Victims {
   owner(): Promise<string>;
 }
 
-/** Four managers, whose ways to each other can be disturbed. */
+/** Four managers, with connections into which faults can be injected. */
 export async function startScene(t: TestContext): Promise<Scene> {
   const meeting = new Meeting();
   t.after(() => meeting[Symbol.dispose]());
-  // The managers renew tokens half a minute before their end.
+  // The managers renew tokens half a minute before they expire.
   const issuer = await startIssuer({ accessTokenTtl: 36 });
   t.after(() => issuer.stop());
   const people = { settings: { OIDC_ENABLE: 'true', OIDC_ISSUERS: issuer.url, OIDC_GROUPS: '/oscar' } };
@@ -116,7 +116,7 @@ export async function startScene(t: TestContext): Promise<Scene> {
   };
 }
 
-/** Each manager has ways of its own to the others; those to the stores are the same for all. */
+/** Each manager has its own connections to the others; all share the connections to the stores. */
 function settingsOf(index: number, { links, stores }: Pick<Scene, 'links' | 'stores'>): Record<string, string> {
   const others = IDS.map(
     (id, each) => [id, { endpoint: links[index]?.[each]?.url, store: stores[each]?.url }] as const,
@@ -129,7 +129,7 @@ function settingsOf(index: number, { links, stores }: Pick<Scene, 'links' | 'sto
   };
 }
 
-/** Scripts that a test which failed has left. */
+/** Kills the scripts that a failed test has left. */
 function endStrays(clusters: readonly ClusterProcess[]): void {
   for (const { directory } of clusters) {
     for (const pid of processesOf(join(directory, 'runs'))) process.kill(Number(pid), 'SIGKILL');
@@ -137,14 +137,14 @@ function endStrays(clusters: readonly ClusterProcess[]): void {
   }
 }
 
-/** The federation of a plan, and a service that is told of each of its results. */
+/** Creates the federation of a plan, and a service that gets an event for each of its results. */
 export async function createFederation(plan: Plan, scene: Scene): Promise<void> {
   const origin = at(scene, plan.coordinator);
   const input = [{ storage_provider: 'minio.default', path: `${plan.name}/out` }];
   const follower = service(followerOf(plan), 'true', { input, output: [], cpu: '0.05', memory: '16Mi' });
   for (const body of [await definitionOf(plan, scene), follower]) {
     const answer = await origin.ask('POST', '/system/services', { as: await scene.owner(), body });
-    // Somebody who is busy may have made it all the same.
+    // A busy manager may have created it although the request failed.
     assert.ok(answer.status === 201 || answer.status === 409, answer.text);
   }
 }
@@ -167,7 +167,7 @@ export async function definitionOf(plan: Plan, scene: Scene): Promise<ReturnType
   );
 }
 
-/** Says that it begins and that it ends, in a file of its own; its results say which run they are of. */
+/** A script that records its start and its end in its own file. Its results name the run. */
 function scriptIn({ directory }: Meeting): string {
   const cases = Object.entries(KINDS).map(([kind, { script }]) => `*${kind}*) kind=${kind}; begin; ${script} ;;`);
   return `
@@ -186,14 +186,14 @@ export function runsIn({ directory }: Meeting): Run[] {
   return readdirSync(directory).flatMap((run) => {
     const [begun = '', ended] = readFileSync(join(directory, run), 'utf8').split('\n');
     const [job, attempt, name, kind, begunAt] = begun.split(' ');
-    // Killed before it could say what it is.
+    // The script was killed before it wrote its record.
     if (!job || !attempt || !name || !kind) return [];
     const end = ended ? { endedAt: Number(ended) } : {};
     return [{ run, job, attempt, service: name, kind, begunAt: Number(begunAt), ...end }];
   });
 }
 
-/** Straight at the store, and once: an upload that is tried again is another one. */
+/** Uploads directly to the store, without retries: a repeated upload would be another event. */
 export class Uploads {
   readonly #clusters: readonly ClusterProcess[];
   readonly #clients = new Map<number, S3Client>();
@@ -206,7 +206,7 @@ export class Uploads {
     await (await this.#client(index)).send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body }));
   }
 
-  /** What lies in the output of a service. */
+  /** The objects in the output of a service. */
   async results(plan: Plan): Promise<Result[]> {
     const client = await this.#client(plan.coordinator);
     const found: Result[] = [];
@@ -223,7 +223,7 @@ export class Uploads {
     return this.#list(coordinator, { Bucket: name, Prefix: 'out/' });
   }
 
-  /** What lies in the staging area of a cluster: the account of its manager sees it. */
+  /** The objects in the staging area of a cluster, read with the account of its manager. */
   staged(index: number): Promise<string[]> {
     return this.#list(index, { Bucket: 'oscar-staging' });
   }
@@ -252,7 +252,7 @@ export class Uploads {
   }
 }
 
-/** The jobs of a plan at its coordinator, at its members, and of who follows. */
+/** The jobs of a plan at its coordinator, at its members, and of the following service. */
 export async function jobsOf(
   plan: Plan,
   scene: Scene,

@@ -19,7 +19,7 @@ export interface DelegationOptions extends Pick<ClustersOptions, 'settings' | 'o
   readonly unable?: readonly string[];
 }
 
-/** Four managers that take jobs of each other, each with two cores unless its settings say otherwise. */
+/** Four managers that accept jobs of each other, each with two cores unless its settings differ. */
 export async function startDelegation({ settings, own, unable = [] }: DelegationOptions = {}): Promise<Clusters> {
   const them = await startClusters({
     registered: true,
@@ -39,9 +39,9 @@ export async function startDelegation({ settings, own, unable = [] }: Delegation
 }
 
 /**
- * The first job of a manager loads and starts much that later ones find there. On a busy machine an offer may take longer
- * for that than it is waited for, and the job goes elsewhere: rightly, but a test wants to know where. What enters at a
- * worker of a star waits for it as long as it takes.
+ * Runs one job per cluster. The first job of a manager loads code and starts processes that later jobs reuse. On a busy
+ * machine it may exceed the deadline of the offer, so that the job runs at another member: correct, but tests expect a
+ * certain member. A job that enters at a worker of a star has no such deadline.
  */
 async function warmUp(them: Clusters, clusters: readonly TestCluster[]): Promise<void> {
   const { origin, people } = them;
@@ -57,10 +57,10 @@ async function warmUp(them: Clusters, clusters: readonly TestCluster[]): Promise
 
 const WARM_UP_PATIENCE = 120_000;
 
-/** A script that copies its input to a result of the same name, or with this after it. */
+/** A script that copies its input to a result of the same name, with an optional suffix. */
 export const copying = (after = '') => `cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/$(basename "$INPUT_FILE_PATH")${after}"`;
 
-/** A federation of Alice whose jobs all go to members as long as one is there. Resolves to its refresh token, a new one. */
+/** Creates a federation of Alice that delegates all jobs while a member is available. Resolves to its new refresh token. */
 export async function delegating(
   { origin, people }: Pick<Clusters, 'origin' | 'people'>,
   name: string,
@@ -72,7 +72,7 @@ export async function delegating(
   return refreshToken;
 }
 
-/** What makes such a federation. */
+/** The body that creates such a federation. */
 export function delegatingBody(
   name: string,
   members: readonly AnyMember[],
@@ -123,7 +123,7 @@ export async function onlySucceeded(at: TestCluster, as: string, name: string): 
   return succeeded(job);
 }
 
-/** That job, once it has succeeded. */
+/** The job with this id, once it has succeeded. */
 export async function endedWell(at: TestCluster, as: string, name: string, id: string): Promise<SeenJob> {
   return succeeded(await at.outside.ended(name, id, as));
 }
@@ -133,7 +133,7 @@ function succeeded(job: SeenJob | undefined): SeenJob {
   return job;
 }
 
-/** That job, once it is in that state. */
+/** The job with this id, once it is in this state. */
 export function inState(at: TestCluster, as: string, name: string, id: string, state: string): Promise<SeenJob> {
   return eventually(async () => {
     const job = await at.outside.job(as, name, id);
@@ -142,17 +142,17 @@ export function inState(at: TestCluster, as: string, name: string, id: string, s
   });
 }
 
-/** Where its last attempt ran. */
+/** The cluster of the last attempt. */
 export const placeOf = ({ attempts }: SeenJob) => attempts.at(-1)?.place;
 
-/** The states it went through, each with its reason. */
+/** The states of its timeline, each with its reason. */
 export const statesOf = ({ timeline }: SeenJob) => timeline.map(({ state, reason }) => `${state} ${reason}`);
 
-/** For a test that fails. */
+/** The timeline as text, for messages of failing tests. */
 export const storyOf = (job: SeenJob) =>
   `${job.id}: ${job.state}, ${job.message}; ${job.timeline.map(({ state, reason, message, place }) => `${state} (${reason} at ${place}: ${message})`).join(', ')}`;
 
-/** Its results were taken once. */
+/** Checks that its results were committed once. */
 export function expectOneCommit(job: SeenJob): void {
   const ends = job.timeline
     .map(({ state }) => state)
@@ -160,13 +160,13 @@ export function expectOneCommit(job: SeenJob): void {
   assert.deepEqual(ends, ['committing', 'succeeded'], storyOf(job));
 }
 
-/** What was offered to a cluster over its wire, of jobs of this service. */
+/** The offers of jobs of this service that a cluster received. */
 export const offersTo = ({ wire }: Pick<TestCluster, 'wire'>, worker: string): readonly Seen[] =>
   wire.seen.filter(
     ({ method, path, headers }) => method === 'POST' && path === `/job/${worker}` && headers['x-oscar-member'],
   );
 
-/** Nothing is left of any attempt in the staging area. */
+/** Checks that the staging area has no objects of any attempt. */
 export function expectStagingEmpty({ outside, admin }: TestCluster, name: string): Promise<void> {
   return eventually(async () => {
     const keys = await outside.keys(admin, 'oscar-staging');

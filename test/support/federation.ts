@@ -4,13 +4,13 @@ import { type Answer, startTestManager, type TestManager } from './manager.ts';
 import { type People, startPeople } from './people.ts';
 import { startWire, type Wire } from './wire.ts';
 
-/** One cluster of several: a manager with a store of its own, and the wire on which the others reach it. */
+/** One cluster of several: a manager with its own store, and the proxy through which the others reach it. */
 export interface TestCluster {
   readonly id: string;
   readonly manager: TestManager;
   readonly wire: Wire;
   readonly outside: Outside;
-  /** `Authorization` of its administrator, whose password is of this cluster alone. */
+  /** `Authorization` of its administrator, whose password is valid for this cluster only. */
   readonly admin: string;
   readonly password: string;
   readonly call: TestManager['call'];
@@ -24,16 +24,16 @@ export interface Clusters extends AsyncDisposable {
   readonly b: TestCluster;
   readonly c: TestCluster;
   readonly all: readonly TestCluster[];
-  /** For the key `clusters` of a definition; empty where the operator's registry knows them. */
+  /** For the key `clusters` of a definition; empty if the operator's registry has the clusters. */
   readonly clusters: Record<string, { endpoint: string }>;
 }
 
 export interface ClustersOptions {
-  /** Are the clusters in `OSCAR_CLUSTERS` of all of them? Otherwise definitions have to say where they are. */
+  /** Are the clusters in `OSCAR_CLUSTERS` of every manager? Otherwise definitions must contain their addresses. */
   readonly registered?: boolean;
-  /** Of every manager. */
+  /** Settings of every manager. */
   readonly settings?: Record<string, string>;
-  /** Of one of them, by its id. */
+  /** Settings of single managers, by cluster id. */
   readonly own?: Readonly<Record<string, Record<string, string>>>;
 }
 
@@ -82,7 +82,7 @@ export async function startClusters(options: ClustersOptions = {}): Promise<Clus
 export const basic = (user: string, password: string) =>
   `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 
-/** A member as people write it: the rest has defaults. */
+/** A member as users write it, with defaults for the rest. */
 export const member = ({ id }: Pick<TestCluster, 'id'>, service: string, more: Record<string, unknown> = {}) => ({
   type: 'oscar',
   cluster_id: id,
@@ -97,7 +97,7 @@ export interface FederationBody extends Record<string, unknown> {
   readonly federation: Record<string, unknown>;
 }
 
-/** A service with members, that reads `<name>/in` and writes `<name>/out`. */
+/** A service with members that reads `<name>/in` and writes `<name>/out`. */
 export function federated(
   name: string,
   members: readonly MemberBody[],
@@ -120,7 +120,7 @@ export function federated(
   };
 }
 
-/** What a GET says about a service, as far as tests look at it. */
+/** The part of the answer of a GET of a service that tests use. */
 export interface SeenService {
   readonly name: string;
   readonly cluster_id: string;
@@ -159,7 +159,7 @@ export async function create(
   as: string,
   body: FederationBody | Record<string, unknown>,
 ): Promise<void> {
-  // A cluster that is too busy to answer within the budget of a create counts as away, and what was made is undone.
+  // A cluster that does not answer within the deadline of a create counts as unreachable, and the create is rolled back.
   let busy = false;
   const answer = await eventually(async () => {
     const one = await at.call('POST', '/system/services', { as, body });
@@ -174,13 +174,13 @@ export async function read(at: TestCluster, as: string, name: string): Promise<S
   return expectStatus(await at.call('GET', `/system/services/${name}`, { as }), 200).json() as SeenService;
 }
 
-/** Members with what is known of each. */
+/** The members of a federation and their states. */
 export async function status(at: TestCluster, as: string, name: string): Promise<SeenFederation> {
   const answer = await at.call('GET', `/system/federation/${name}?include=status`, { as });
   return expectStatus(answer, 200).json() as SeenFederation;
 }
 
-/** `<cluster id>/<service>: <state>`, in the order they are listed. */
+/** `<cluster id>/<service>: <state>`, in the order of the list. */
 export const states = ({ members }: SeenFederation) =>
   (members ?? []).map(({ cluster_id, service_name, state }) => `${cluster_id}/${service_name}: ${state}`);
 
@@ -203,7 +203,7 @@ export async function buckets(at: TestCluster): Promise<string[]> {
   return (list as { bucket_name: string }[]).map(({ bucket_name }) => bucket_name).toSorted();
 }
 
-/** None of these is anywhere: no service, no bucket. */
+/** Checks that no cluster has a service or a bucket with one of these names. */
 export async function expectNothing(clusters: readonly TestCluster[], names: readonly string[]): Promise<void> {
   for (const each of clusters) {
     const there = [...(await services(each)), ...(await buckets(each))];

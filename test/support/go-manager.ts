@@ -14,19 +14,19 @@ export interface GoService extends Record<string, unknown> {
 export interface GoManager extends AsyncDisposable {
   readonly url: string;
   readonly services: Map<string, GoService>;
-  /** The names of buckets, with the service that made each. */
+  /** The names of buckets, with the service that created each. */
   readonly buckets: Map<string, string>;
   /** `<method> <path> as <owner>: <status>`, of all requests that were answered so far. */
   readonly seen: string[];
-  /** Names of services that were made while another of that name was being deleted, or the other way round. */
+  /** Names of services whose create and delete overlapped. */
   readonly overlaps: string[];
-  /** While this is set it answers everything with that, without doing anything. */
+  /** If set, the answer to every request, which then has no effect. */
   fails: GoFailure | undefined;
-  /** So many times a service that was made is not shown yet. */
+  /** How many reads do not show a service after its create. */
   showsAfter: number;
-  /** So many times a service that was deleted is shown, and its name not free, although the delete was answered. */
+  /** How many reads still show a service after its delete was answered; until then its name is not free. */
   lingersFor: number;
-  /** The next request of this method takes effect, and is not answered until it is released. */
+  /** The next request of this method takes effect, but is answered only when it is released. */
   hold(method: string): Hold;
 }
 
@@ -38,7 +38,7 @@ interface GoFailure {
 }
 
 export interface Hold {
-  /** It has arrived. */
+  /** Resolves when the request has arrived. */
   readonly reached: Promise<void>;
   release(): void;
 }
@@ -107,7 +107,7 @@ export async function startGoManager(): Promise<GoManager> {
   return manager;
 }
 
-/** Whoever the token says they are: what it is worth is tested elsewhere. */
+/** The user that the token names; its signature is not checked here. */
 function userOf(authorization: string): string | undefined {
   const [kind, value = ''] = authorization.split(' ');
   if (kind === 'Basic') return Buffer.from(value, 'base64').toString().split(':')[0];
@@ -122,9 +122,9 @@ class GoCluster {
   readonly overlaps: string[] = [];
   showsAfter = 0;
   lingersFor = 0;
-  /** What is being done to a service that has not been answered, by its name. */
+  /** The unanswered operation on each service, by its name. */
   readonly #busy = new Map<string, 'POST' | 'DELETE'>();
-  /** How often services are still hidden, or still shown. */
+  /** How many more reads hide a created service, or show a deleted one. */
   readonly #hidden = new Map<string, number>();
   readonly #lingering = new Map<string, { readonly service: GoService; left: number }>();
   readonly #holds = new Map<string, { readonly reach: () => void; readonly released: Promise<void> }>();
@@ -193,7 +193,7 @@ class GoCluster {
     return { status: 204 };
   }
 
-  /** The service goes first, then the buckets that it names, whoever made them. */
+  /** Removes the service first, then the buckets that it names, even if another service created them. */
   async #delete(name: string, user: string): Promise<Answer> {
     const service = this.services.get(name);
     if (service?.owner !== user) return this.#held('DELETE', { status: 404 });
@@ -217,7 +217,7 @@ class GoCluster {
   }
 }
 
-/** Such a worker makes no buckets; all others do (decision 0045). */
+/** Such a worker creates no buckets; all others do (decision 0045). */
 function isMeshWorker({ annotations, federation }: GoService): boolean {
   const { 'oscar.grycap/federation-worker': worker } = (annotations ?? {}) as Record<string, string>;
   return worker === 'true' && (federation as { topology?: string } | undefined)?.topology === 'mesh';

@@ -19,10 +19,10 @@ export interface ProviderOptions {
   readonly rotateRefreshTokens: boolean;
   /** Of all clients, which are public without it. */
   readonly clientSecret: string | undefined;
-  /** Audiences that access tokens are exchanged for; undefined where they are not. */
+  /** Audiences for which access tokens are exchanged; undefined if token exchange is off. */
   readonly exchangeAudiences: readonly string[] | undefined;
   readonly storage: IssuerStorage;
-  /** The first signs. */
+  /** The first key signs. */
   readonly keys: readonly KeyPair[];
 }
 
@@ -113,7 +113,7 @@ export function createProvider(options: ProviderOptions): Provider {
   }
   provider.registerGrantType('password', logIn, ['username', 'password']);
 
-  /** RFC 8693, as far as an access token is exchanged for one for another audience. */
+  /** RFC 8693, only the exchange of an access token for one with another audience. */
   async function exchange(ctx: GrantContext): Promise<void> {
     const { client, params } = ctx.oidc;
     const keys = createLocalJWKSet({ keys: options.keys.map((pair) => pair.public) });

@@ -1,8 +1,8 @@
-/** What oidc-provider keeps, by the name of its model. Survives a restart of the issuer, as a database would. */
+/** The records of oidc-provider, by the name of their model. Survives a restart of the issuer, as a database would. */
 export class IssuerStorage {
   readonly #records = new Map<string, Record<string, unknown>>();
 
-  /** The interface that oidc-provider asks an adapter to have. Expiry is its own business: it is in each record. */
+  /** The adapter interface of oidc-provider, which checks the expiry of each record itself. */
   readonly adapter = (model: string) => {
     const records = this.#records;
     const key = (id: string) => `${model}:${id}`;

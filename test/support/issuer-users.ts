@@ -1,8 +1,8 @@
-/** Somebody who can log in at a test issuer. The password is the login. */
+/** A user who can log in at a test issuer. The password is the login. */
 export interface TestUser {
   readonly login: string;
   readonly sub: string;
-  /** All that userinfo says beside `sub`. */
+  /** The claims in userinfo in addition to `sub`. */
   readonly claims: Readonly<Record<string, unknown>>;
 }
 

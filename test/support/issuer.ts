@@ -11,9 +11,9 @@ import { listenAt, listenLastingly } from './lasting-port.ts';
 export type Endpoint = 'discovery' | 'jwks' | 'userinfo' | 'token' | 'revocation';
 
 export interface IssuerOptions {
-  /** A free one if left out. */
+  /** A free port if left out. */
   readonly port?: number;
-  /** Below which it lives: `/realms/egi`. */
+  /** The path of the issuer: `/realms/egi`. */
   readonly path?: string;
   /** Alice, Bob and Carol if left out. */
   readonly users?: readonly TestUser[];
@@ -55,13 +55,13 @@ export interface Issuer extends AsyncDisposable {
   publicKey(): JWK;
   /** Signs with a new key from now on. The old one is no longer published, unless `keepOld`. */
   rotateKeys(options?: { keepOld?: boolean }): Promise<void>;
-  /** Lets an endpoint answer something else, until the function that is returned is called. */
+  /** Overrides the answer of an endpoint until the returned function is called. */
   answerInstead(endpoint: Endpoint, listener: RequestListener): () => void;
-  /** Takes that many milliseconds longer for every answer; 0: no longer. */
+  /** Delays every answer by this many milliseconds; 0 turns it off. */
   slowDown(ms: number): void;
-  /** Goes away. */
+  /** Stops listening. */
   stop(): Promise<void>;
-  /** Comes back at the same address, with all it knew. */
+  /** Listens again at the same address, with its records. */
   start(): Promise<void>;
 }
 
@@ -120,7 +120,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
     return answer(request, response);
   }
 
-  /** oidc-provider's own userinfo refuses tokens that have an audience; those of EGI and Keycloak take them. */
+  /** The userinfo endpoint of oidc-provider rejects tokens with an audience; those of EGI and Keycloak accept them. */
   async function answerUserinfo(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const token = request.headers.authorization?.replace('Bearer ', '') ?? '';
     const keys = createLocalJWKSet({ keys: published.map((pair) => pair.public) });

@@ -12,7 +12,7 @@ import {
 import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import { ADMIN, type Answer, call } from './manager.ts';
 
-/** What `/system/jobs` says about a job, as far as tests look at it. */
+/** The part of a job in `/system/jobs` that tests use. */
 export interface SeenJob {
   readonly id: string;
   readonly service: string;
@@ -48,15 +48,15 @@ export interface Provider {
 }
 
 /**
- * Scripts take a minute on a machine that has very much else to do, and dozens of pods at once take more (see
- * test/kubernetes). Only a test that fails takes this long.
+ * Milliseconds. Scripts take up to a minute on a very busy machine, and dozens of concurrent pods take longer (see
+ * test/kubernetes). A larger value delays only tests that fail.
  */
 const PATIENCE = Number(process.env['OSCAR_TEST_PATIENCE'] ?? 120_000);
 
-/** Less often than within a process: each try is a request, and the manager has other things to do. */
+/** Longer than within a process, because each try is a request that costs the manager time. */
 const TRY_EVERY_MS = 20;
 
-/** Tries until the check passes. At the deadline it fails with what the check said last. */
+/** Repeats the check until it passes. At the deadline it throws the last error of the check. */
 export const eventually = <T>(check: () => T | Promise<T>, deadline = PATIENCE): Promise<T> =>
   tried(check, deadline, TRY_EVERY_MS);
 
@@ -64,15 +64,15 @@ const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 
 export const reasonOf = (job: SeenJob) => job.timeline.at(-1)?.reason;
 
-/** Of the object that caused it. */
+/** The key of the object that caused the job. */
 export const keyOf = ({ object }: SeenJob) => object?.key ?? '';
 
 export type TestDefinition = Record<string, unknown> & { readonly name: string };
 
-/** Where images are used, one that has what the scripts of tests need (see test/kubernetes). */
+/** If the backend uses images: an image with the programs that the scripts of tests need (see test/kubernetes). */
 const IMAGE = process.env['OSCAR_TEST_IMAGE'] ?? 'not-used';
 
-/** How every log begins, as an expression, where images are not used. */
+/** A regular expression for the first line of every log if the backend uses no images. */
 export const LOG_BEGINS = IMAGE === 'not-used' ? String.raw`oscar: .*plain processes.*\n` : '';
 
 /** A service that reads `<name>/in` and writes `<name>/out`. */
@@ -89,12 +89,12 @@ export function service(name: string, script: string, more: Record<string, unkno
   };
 }
 
-/** A cluster as its users have it: HTTP and S3, nothing else. */
+/** A cluster as its users access it: HTTP and S3, nothing else. */
 export class Outside {
   readonly #url: () => string;
   readonly #clients = new Map<string, Promise<S3Client>>();
 
-  /** Its address may be another one each time it is asked: a manager that was killed comes back elsewhere. */
+  /** The address is read for each request: a manager that was killed restarts at another address. */
   constructor(url: string | (() => string)) {
     this.#url = typeof url === 'string' ? () => url : url;
   }
@@ -111,7 +111,7 @@ export class Outside {
     return `Bearer ${(read.json() as { token: string }).token}`;
   }
 
-  /** Sends an event to `/job`, and resolves to the id of the job. */
+  /** Sends an event to `/job`. Resolves to the id of the job. */
   async submit(as: string, name: string, body: unknown): Promise<string> {
     const { status, headers, text } = await this.call('POST', `/job/${name}`, { as, body });
     assert.equal(status, 201, text);
@@ -133,7 +133,7 @@ export class Outside {
     await (await this.s3(as)).send(new PutObjectCommand({ ...placeOf(path), Body: body }));
   }
 
-  /** What is there; undefined if nothing is. */
+  /** The content of an object; undefined if it does not exist. */
   async get(as: string, path: string): Promise<string | undefined> {
     try {
       const { Body } = await (await this.s3(as)).send(new GetObjectCommand(placeOf(path)));
@@ -169,7 +169,7 @@ export class Outside {
     return json() as SeenJob;
   }
 
-  /** That job once its script runs. */
+  /** The job with this id, once its script runs. */
   running(as: string, name: string, id: string): Promise<SeenJob> {
     return eventually(async () => {
       const job = await this.job(as, name, id);
@@ -178,7 +178,7 @@ export class Outside {
     });
   }
 
-  /** That job in its last state. */
+  /** The job with this id, once it is in a final state. */
   ended(name: string, id: string, as = ADMIN): Promise<SeenJob> {
     return eventually(async () => {
       const job = await this.job(as, name, id);
@@ -198,7 +198,7 @@ export class Outside {
     }, deadline);
   }
 
-  /** The only job of a service, in its last state. */
+  /** The only job of a service, once it is in a final state. */
   async onlyJob(name: string): Promise<SeenJob> {
     const [job] = await this.allEnded(name, 1);
     assert.ok(job);
@@ -220,21 +220,21 @@ function placeOf(path: string): { Bucket: string; Key: string } {
   return { Bucket: path.slice(0, slash), Key: path.slice(slash + 1) };
 }
 
-/** Does a process of that id run? */
+/** Does a process with this id run? */
 export function isThere(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // One that has ended, and was not asked how, is none.
+    // A zombie does not run.
     return !existsSync('/proc/self/stat') || !/^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
     return false;
   }
 }
 
-/** Address and port for scripts that run where they do not see the files of this machine (see test/kubernetes). */
+/** Address and port for scripts that cannot access the files of this machine (see test/kubernetes). */
 const FAR = process.env['OSCAR_TEST_MEETING'];
 
-/** A directory that scripts of any user can write to: how they and a test tell each other something. */
+/** A directory that scripts of any user can write to, by which a script and a test exchange messages. */
 export class Meeting implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'oscar-meeting-'));
 
@@ -242,7 +242,7 @@ export class Meeting implements Disposable {
     chmodSync(this.directory, 0o777);
   }
 
-  /** Words of a script that waits until the test lets it go on, or is over. */
+  /** Shell commands that wait until the test lets the script continue, or ends. */
   wait(name: string): string {
     const file = `${this.directory}/${name}`;
     return this.#orFromAfar(`while [ -d ${this.directory} ] && [ ! -e ${file} ]; do sleep 0.05; done`, `is - ${file}`);
@@ -252,20 +252,20 @@ export class Meeting implements Disposable {
     writeFileSync(join(this.directory, name), '');
   }
 
-  /** Words of a script that says something, at one stroke. */
+  /** Shell commands that write a message atomically. */
   say(name: string, words: string): string {
     const file = `${this.directory}/${name}`;
     return this.#orFromAfar(`echo "${words}" >${file}.new; mv ${file}.new ${file}`, `say $JOB_UUID ${file} ${words}`);
   }
 
-  /** A script that does not see the directory asks, until it hears yes, whoever does. */
+  /** Shell commands that poll over the network if the script cannot access the directory. */
   #orFromAfar(here: string, question: string): string {
     if (FAR === undefined) return here;
     const there = `until [ "$(echo "${question}" | nc ${FAR})" = yes ]; do sleep 0.3; done`;
     return `if [ -d ${this.directory} ]; then ${here}; else ${there}; fi`;
   }
 
-  /** What a script has said under that name, once it has. */
+  /** The message that a script has written under this name, once it exists. */
   heard(name: string): Promise<string> {
     return eventually(() => readFileSync(join(this.directory, name), 'utf8').trim());
   }

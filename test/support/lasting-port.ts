@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /**
- * Ports that nobody gets who does not ask for one of them. Those that the system gives away, from 32768 on, it also gives to
- * whoever dials: a server that comes back to such a port after a while may find it taken. Below are ports that servers have by
- * default (10250 and on: Kubernetes), or believe to have: a MinIO with its console off still refuses to listen at 13333.
+ * Ports that are in use only if a program asks for them. The kernel assigns ports from 32768 on also to outgoing connections,
+ * so that a server which listens there again after a pause may find its port taken. Lower ports are defaults of servers
+ * (Kubernetes: from 10250), and a MinIO without console still refuses to listen at 13333.
  */
 const [FIRST, LAST] = [14_000, 19_999];
 const TRIES = 100;
 
-/** Listens on loopback, at a port to which the server can come back. Resolves to that port. */
+/** Listens on loopback, at a port where the server can listen again later. Resolves to that port. */
 export async function listenLastingly(server: Server): Promise<number> {
   for (let tries = 1; ; tries++) {
     const port = randomInt(FIRST, LAST + 1);
@@ -31,8 +31,8 @@ const CLAIMS = join(tmpdir(), 'oscar-test-ports');
 const claimed = new Set<string>();
 
 /**
- * Until this process ends, no other test takes it, also while nobody listens there. False if it is another's. What a process that
- * was killed had claimed is free again.
+ * Claims a port for this process until it ends, even while no server listens there. False if another test process has claimed
+ * it. Claims of processes that no longer exist are void.
  */
 function claim(port: number): boolean {
   mkdirSync(CLAIMS, { recursive: true });
@@ -52,7 +52,7 @@ function claim(port: number): boolean {
 function isForsaken(path: string): boolean {
   try {
     const pid = Number(readFileSync(path, 'utf8'));
-    // Its name is being written, or it is gone by now.
+    // The claim is being written, or was removed meanwhile.
     if (pid === 0) return false;
     process.kill(pid, 0);
     return false;
@@ -66,7 +66,7 @@ export async function listenAt(server: Server, port: number): Promise<void> {
   await once(server, 'listening');
 }
 
-/** Such ports, for processes that are to come back to them. All are held until all are known, so that they differ. */
+/** Ports for processes that will be restarted at them. All are held open until all are known, so that they differ. */
 export async function lastingPorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer());
   const ports = await Promise.all(servers.map(listenLastingly));

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Has a process of this machine that word among its arguments? Those in containers are processes of this machine, too. */
+/** Does a process of this machine, in a container or not, have this word among its arguments? */
 export function runsAnywhere(word: string): boolean {
   return readdirSync('/proc').some((pid) => {
     try {

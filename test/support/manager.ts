@@ -10,11 +10,11 @@ export interface TestManager extends AsyncDisposable {
   /** Its address, without a slash at the end. */
   readonly url: string;
   readonly directory: string;
-  /** Does it run the object store itself? */
+  /** Does the manager run the embedded object store? */
   readonly hasStore: boolean;
   /** Calls it; `as` is the value of `Authorization`. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
-  /** What it logged so far, one object per line. */
+  /** Its log so far, one object per line. */
   readonly log: Record<string, unknown>[];
   stop(): Promise<void>;
 }
@@ -42,14 +42,14 @@ export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), 'oscar-test-'
 /** Settings for every manager under test: the same tests run on other backends (see test/kubernetes). */
 const GIVEN = JSON.parse(process.env['OSCAR_TEST_SETTINGS'] ?? '{}') as Record<string, string>;
 
-/** The same for one of several clusters, by its id. They count before what the test itself says. */
+/** The same for single clusters, by id. They override the settings of the test. */
 const GIVEN_TO = JSON.parse(process.env['OSCAR_TEST_SETTINGS_OF'] ?? '{}') as Record<string, Record<string, string>>;
 
 /** A whole manager in this process, on a free port of loopback, with real sockets and a real data directory. */
 export async function startTestManager(
   settings: Record<string, string> = {},
   directory = temporaryDirectory(),
-  // Several managers and the test itself share this process: what it has to do says nothing of any of them.
+  // Several managers and the test share this process, so its load is not that of one manager.
   load: ServerOptions['load'] = (waiting) => ({ upMs: 0, lateMs: 0, ownCpu: 0, waiting }),
 ): Promise<TestManager> {
   const log: Record<string, unknown>[] = [];

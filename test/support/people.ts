@@ -1,7 +1,7 @@
 import { type Issuer, startIssuer } from './issuer.ts';
 import { ALICE, BOB, CAROL as OUTSIDER, type TestUser } from './issuer-users.ts';
 
-/** Carol as she was when the exchanges were recorded: in the group that the cluster admits. */
+/** Carol as in the recorded exchanges: a member of the group that the cluster admits. */
 export const CAROL: TestUser = { ...OUTSIDER, claims: { name: 'Carol', group_membership: ['/oscar', '/carols'] } };
 
 export interface People {
@@ -10,7 +10,7 @@ export interface People {
   readonly alice: string;
   readonly bob: string;
   readonly carol: string;
-  /** Of a manager that lets them in. */
+  /** Settings of a manager that admits them. */
   readonly settings: Record<string, string>;
 }
 

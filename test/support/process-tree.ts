@@ -22,7 +22,7 @@ export function descendants(root: number): TreeProcess[] {
   return found;
 }
 
-/** Those of them that still run. One that has ended, and that its parent has not asked about, does not. */
+/** Those of them that still run. A zombie does not run. */
 export const stillRunning = (processes: readonly TreeProcess[]): TreeProcess[] =>
   processes.filter(({ pid, startedAt }) => look(String(pid))?.startedAt === startedAt);
 
@@ -35,7 +35,7 @@ function look(name: string): TreeProcess | undefined {
     const command = readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ').trim();
     return { pid: Number(name), parent: Number(parent), startedAt: more[17] ?? '', command };
   } catch {
-    // It has ended meanwhile.
+    // The process has ended meanwhile.
     return undefined;
   }
 }

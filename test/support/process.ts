@@ -8,7 +8,7 @@ const MAIN = fileURLToPath(new URL('../../bin/oscar.js', import.meta.url));
 
 export interface ManagerProcess {
   readonly child: ChildProcess;
-  /** Everything it wrote so far. */
+  /** Its output so far. */
   readonly output: () => string;
   /** Its address, once it listens. */
   readonly listening: Promise<string>;
@@ -17,8 +17,8 @@ export interface ManagerProcess {
 }
 
 /**
- * `oscar serve` as a process of its own, which can be killed, and does not outlive the test. `enter` is a command that
- * becomes the one after it, somewhere else: `nsenter …`.
+ * `oscar serve` as a process that can be killed and does not outlive the test. `enter` is a command prefix that executes
+ * the rest in another environment: `nsenter …`.
  */
 export function startProcess(
   t: Pick<TestContext, 'after'>,
@@ -51,7 +51,7 @@ export function startProcess(
     }
     void ended.then((code) => reject(new Error(`ended with ${code}: ${output}`)));
   });
-  // Whoever waits for it sees the error; for others an early end is not one.
+  // A caller that awaits it gets the error; otherwise an early exit is not an unhandled rejection.
   listening.catch(() => undefined);
   return { child, output: () => output, listening, ended };
 }

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { TestCluster } from './federation.ts';
 
-/** What a coordinator said to a member when it made it. */
+/** The request with which a coordinator created a member. */
 export interface Order {
   readonly uid: string;
   readonly member: string;
   readonly key: string;
 }
 
-/** The order that made a worker, as it went over the wire of its cluster. */
+/** The request that created a worker, as recorded by the proxy of its cluster. */
 export function orderOf({ wire }: TestCluster, worker: string): Order {
   const made = wire.seen.find(
     ({ method, path, body }) => method === 'POST' && path === '/system/services' && body.includes(`"${worker}"`),
@@ -25,7 +25,7 @@ export interface Signing {
   readonly body?: string;
 }
 
-/** By the page docs/peer-protocol.md, not by the code that is under test. */
+/** Signs as docs/peer-protocol.md specifies, without the code under test. */
 export function sign(
   { uid, member, key }: Order,
   { method, path, query = '', body = '' }: Signing,

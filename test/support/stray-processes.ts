@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
-/** Processes that were started with a directory of a job in their environment, below that one. */
+/** Processes whose environment names a job directory below the given one. */
 export function processesOf(runs: string): string[] {
   if (!existsSync('/proc/self/environ')) return [];
   return readdirSync('/proc').filter((pid) => {

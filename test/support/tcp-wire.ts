@@ -4,18 +4,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { listenAt, listenLastingly } from './lasting-port.ts';
 
 /**
- * The way to a server, byte by byte, on which any fault of a network can be made. What is held up is not lost: it arrives
- * when the wire is mended, also if whoever sent it has given up by then.
+ * A TCP proxy in front of a server that can simulate network faults. Held bytes are not lost: they are delivered when the
+ * fault is repaired, even if the sender has given up by then.
  */
 export interface TcpWire extends AsyncDisposable {
   readonly url: string;
-  /** Nobody listens from now on, and what was open is broken off. */
+  /** Stops listening and resets open connections. */
   cut(): Promise<void>;
-  /** Everything is held up from now on. */
+  /** Holds all bytes from now on. */
   stall(): void;
-  /** Everything takes that much longer. */
+  /** Delays all bytes by this much. */
   slow(ms: number): void;
-  /** All is well again, at the same address. */
+  /** Repairs all faults; the address stays the same. */
   mend(): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ export async function startTcpWire(port: number): Promise<TcpWire> {
   function keep(socket: Socket): void {
     open.add(socket);
     socket.setNoDelay(true);
-    // Whoever reads from it sees it too.
+    // The reader of the connection gets the error too.
     socket.on('error', () => undefined);
     socket.on('close', () => open.delete(socket));
   }

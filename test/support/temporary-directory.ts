@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 
-/** A new directory that goes with the test. */
+/** A new directory that is removed after the test. */
 export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
   const path = makeTemporaryDirectory();
   t.after(() => removeTemporaryDirectory(path));

@@ -7,7 +7,7 @@ import { expectStatus, member } from './federation.ts';
 import { Outside, service } from './jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from './manager.ts';
 
-/** A request whose way through the code is of interest; see tools/walk.ts. */
+/** A request whose executed files are listed by tools/walk.ts. */
 export interface Walk {
   readonly name: string;
   readonly description: string;
@@ -16,7 +16,7 @@ export interface Walk {
 }
 
 export interface WalkScene extends AsyncDisposable {
-  /** Resolves when everything the request asks for is done. The managers are asked nothing else meanwhile. */
+  /** Resolves when the request is completely processed. The managers get no other requests meanwhile. */
   request(number: number): Promise<void>;
 }
 

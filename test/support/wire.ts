@@ -8,33 +8,33 @@ import {
 } from 'node:http';
 import { listenAt, listenLastingly } from './lasting-port.ts';
 
-/** A request as it went over the wire. */
+/** A request as the proxy received it. */
 export interface Seen {
   readonly method: string;
   /** With its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** What came back, once all of it has. */
+  /** The answer, once it is complete. */
   answer?: { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string };
 }
 
-/** Does something else with a request than to pass it on. */
+/** Handles a request instead of forwarding it. */
 export type Interference = (seen: Seen, response: ServerResponse, passOn: () => Promise<void>) => void | Promise<void>;
 
-/** The way to a server, on which everything is written down and any fault can be made. */
+/** An HTTP proxy in front of a server that records all requests and can simulate faults. */
 export interface Wire extends AsyncDisposable {
   readonly url: string;
   readonly seen: readonly Seen[];
-  /** Until it is called again without anything. */
+  /** Applies until it is called again without an argument. */
   interfere(how?: Interference): void;
-  /** Nobody listens from now on. */
+  /** Stops listening. */
   cut(): Promise<void>;
-  /** Somebody does again, at the same address. */
+  /** Listens again at the same address. */
   mend(): Promise<void>;
 }
 
-/** A proxy in front of a server; without one it answers what it is told to. */
+/** Starts a proxy in front of a server. Without a server, only the interference answers. */
 export async function startWire(target?: () => string): Promise<Wire> {
   const seen: Seen[] = [];
   let interference: Interference | undefined;
@@ -70,7 +70,7 @@ export async function startWire(target?: () => string): Promise<Wire> {
   };
 }
 
-/** Whoever asked may have hung up by the time there is an answer. */
+/** The client may have disconnected before the answer arrives. */
 async function relay(seen: Seen, target: string, response: ServerResponse): Promise<void> {
   const { method, path, headers, body } = seen;
   const { promise, resolve } = Promise.withResolvers<void>();
