@@ -14,7 +14,7 @@ import { LocalServiceStore } from './service-store.ts';
 import { LocalSettingsStore } from './settings-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
-/** So small that every listing has several pages and every second read goes to the database. */
+/** So small that every list has several pages and every second read misses the cache. */
 const PAGE = 3;
 const CACHE = { records: 2, characters: 5_000 };
 

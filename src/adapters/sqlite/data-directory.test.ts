@@ -11,7 +11,7 @@ import { lockDataDirectory } from './data-directory.ts';
 
 const CHILD = fileURLToPath(new URL('./hold.child.ts', import.meta.url));
 
-/** Another manager on that directory, and the first thing it says. */
+/** Starts another manager on the directory, and returns the first line that it prints. */
 async function startAnother(t: TestContext, directory: string): Promise<{ child: ChildProcess; said: string }> {
   const child = spawn(process.execPath, [CHILD, directory], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
@@ -19,7 +19,7 @@ async function startAnother(t: TestContext, directory: string): Promise<{ child:
   return { child, said };
 }
 
-test('the directory is made, with those above it, for its owner alone', (t) => {
+test('data directory: it is created with its parents, accessible to its owner only', (t) => {
   const path = join(temporaryDirectory(t), 'a', 'b');
   const held = lockDataDirectory(path);
   t.after(() => held.release());
@@ -27,7 +27,7 @@ test('the directory is made, with those above it, for its owner alone', (t) => {
   assert.equal(held.file('x'), join(path, 'x'));
 });
 
-test('a second one in the same process is refused, with the directory and the process', (t) => {
+test('data directory: a second lock in the same process is rejected with the directory and the process id', (t) => {
   const path = temporaryDirectory(t);
   const held = lockDataDirectory(path);
   const refused = (error: Error) => {
@@ -37,17 +37,17 @@ test('a second one in the same process is refused, with the directory and the pr
     return true;
   };
   assert.throws(() => lockDataDirectory(path), refused);
-  assert.throws(() => lockDataDirectory(path), refused, 'being refused must not have freed it');
+  assert.throws(() => lockDataDirectory(path), refused, 'the rejected call must not release the lock');
   held.release();
   lockDataDirectory(path).release();
 });
 
-test('two directories are two managers', (t) => {
+test('data directory: two directories can be locked at the same time', (t) => {
   const held = [temporaryDirectory(t), temporaryDirectory(t)].map(lockDataDirectory);
   for (const directory of held) directory.release();
 });
 
-test('another process is refused while this one holds it', async (t) => {
+test('data directory: another process is rejected while this one holds the lock', async (t) => {
   const path = temporaryDirectory(t);
   const held = lockDataDirectory(path);
   const { said } = await startAnother(t, path);
@@ -55,7 +55,7 @@ test('another process is refused while this one holds it', async (t) => {
   assert.ok(said.includes(path) && said.includes(`process ${process.pid} on `), said);
 });
 
-test('this process is refused while another holds it, until that one is killed', async (t) => {
+test('data directory: this process is rejected while another one holds the lock, until that one is killed', async (t) => {
   const path = temporaryDirectory(t);
   const { child, said } = await startAnother(t, path);
   assert.equal(said, 'open');
@@ -65,7 +65,7 @@ test('this process is refused while another holds it, until that one is killed',
   lockDataDirectory(path).release();
 });
 
-test('a directory that cannot be used is named', (t) => {
+test('data directory: the error for an unusable directory names it', (t) => {
   const file = join(temporaryDirectory(t), 'file');
   writeFileSync(file, '');
   assert.throws(() => lockDataDirectory(file), { code: 'unusable', message: /file cannot be used: EEXIST/ });
@@ -74,7 +74,7 @@ test('a directory that cannot be used is named', (t) => {
   assert.throws(() => lockDataDirectory(blocked), { code: 'unusable', message: /cannot be used: unable to open/ });
 });
 
-test('a holder that cannot write its name gives the lock back', (t) => {
+test('data directory: the lock is released if the process id cannot be written', (t) => {
   const path = temporaryDirectory(t);
   mkdirSync(join(path, 'manager.pid'));
   for (let attempt = 0; attempt < 2; attempt++) assert.throws(() => lockDataDirectory(path), { code: 'unusable' });

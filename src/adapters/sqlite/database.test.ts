@@ -23,12 +23,12 @@ function openNumbers(t: TestContext) {
     outside,
     add: (n: number, text = '') => database.write(() => insert.run(n, text)),
     insert: (n: number) => insert.run(n, ''),
-    /** What another process would see, so: what is committed. */
+    /** The rows that another process sees, which are the committed ones. */
     committed: () => seen.all().map((row) => row['n']),
   };
 }
 
-test('a write is committed when its promise resolves, and not before its turn', async (t) => {
+test('write: a write is committed when its promise resolves, not in the turn that called it', async (t) => {
   const { add, committed } = openNumbers(t);
   const written = add(1);
   assert.deepEqual(committed(), []);
@@ -36,7 +36,7 @@ test('a write is committed when its promise resolves, and not before its turn', 
   assert.deepEqual(committed(), [1]);
 });
 
-test('the writes of one turn are one transaction', async (t) => {
+test('write: the writes of one turn are one transaction', async (t) => {
   const { database, insert, committed } = openNumbers(t);
   let seenByTheLast: unknown;
   await Promise.all([
@@ -50,7 +50,7 @@ test('the writes of one turn are one transaction', async (t) => {
   assert.deepEqual(committed(), [1, 2]);
 });
 
-test('a write that throws undoes itself and nothing else', async (t) => {
+test('write: a write that throws is rolled back, the others of its transaction are not', async (t) => {
   const { database, add, insert, committed } = openNumbers(t);
   const failing = database.write(() => {
     insert(2);
@@ -66,7 +66,7 @@ test('a write that throws undoes itself and nothing else', async (t) => {
   assert.deepEqual(committed(), [1, 4]);
 });
 
-test('what should follow a success is done before any promise resolves, and never after a failure', async (t) => {
+test('write: commit callbacks run before any promise resolves, and never for a failed write', async (t) => {
   const { database, insert } = openNumbers(t);
   const events: string[] = [];
   const note = (event: string) => () => {
@@ -81,7 +81,7 @@ test('what should follow a success is done before any promise resolves, and neve
   assert.deepEqual(events.slice(2).toSorted(), ['failed rejected', 'first resolved', 'second resolved']);
 });
 
-test('what does not fit on the disk is refused, and takes nobody else along', async (t) => {
+test('write: a write that does not fit on the disk is rejected, the others of its transaction succeed', async (t) => {
   const { database, add, committed } = openNumbers(t);
   database.query('PRAGMA max_page_count = 20').get();
   const large = 'x'.repeat(1_000_000);
@@ -95,7 +95,7 @@ test('what does not fit on the disk is refused, and takes nobody else along', as
   assert.deepEqual(committed(), [1, 3, 5]);
 });
 
-test('while someone else holds the database writes are refused, and afterwards they work', async (t) => {
+test('write: writes are rejected while another process locks the database, and succeed afterwards', async (t) => {
   const { database, outside, add, committed } = openNumbers(t);
   database.query('PRAGMA busy_timeout = 0').get();
   outside.exec('BEGIN IMMEDIATE');
@@ -105,7 +105,7 @@ test('while someone else holds the database writes are refused, and afterwards t
   assert.deepEqual(committed(), [3]);
 });
 
-test('closing finishes what was begun and refuses what comes after', async (t) => {
+test('close: pending writes are completed, later ones are rejected', async (t) => {
   const { database, add, committed } = openNumbers(t);
   const begun = [add(1), add(2)];
   database.close();
@@ -115,7 +115,7 @@ test('closing finishes what was begun and refuses what comes after', async (t) =
   await assert.rejects(add(3), { code: 'unavailable' });
 });
 
-test('the log alone is brought to the disk by us, and foreign keys hold', (t) => {
+test('open: the database uses WAL, synchronous=NORMAL and foreign keys', (t) => {
   const { database } = openNumbers(t);
   const pragma = (name: string) => Object.values(database.query<object>(`PRAGMA ${name}`).get() ?? {});
   assert.deepEqual(pragma('journal_mode'), ['wal']);
@@ -123,14 +123,14 @@ test('the log alone is brought to the disk by us, and foreign keys hold', (t) =>
   assert.deepEqual(pragma('foreign_keys'), [1]);
 });
 
-test('nobody else may read the files', (t) => {
+test('open: only the owner can read the files', (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   const database = new Database(path);
   t.after(() => database.close());
   for (const file of [path, `${path}-wal`, `${path}-shm`]) assert.equal(statSync(file).mode & 0o777, 0o600, file);
 });
 
-test('a database is brought up to date step by step, and keeps what is in it', async (t) => {
+test('migration: each missing step is applied, and the data is kept', async (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   const old = new Database(path, NUMBERS);
   old.query("INSERT INTO numbers VALUES (1, 'one')").run();
@@ -144,7 +144,7 @@ test('a database is brought up to date step by step, and keeps what is in it', a
   }
 });
 
-test('a step that fails leaves the database as the last good one made it', (t) => {
+test('migration: a failed step leaves the database as it was after the last successful step', (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   const steps = [...NUMBERS, 'CREATE TABLE good (n)', 'CREATE TABLE half (n); INSERT INTO nowhere VALUES (1)'];
   assert.throws(() => new Database(path, steps), { code: 'unusable', message: /test\.db cannot be opened: .*nowhere/ });
@@ -157,7 +157,7 @@ test('a step that fails leaves the database as the last good one made it', (t) =
   );
 });
 
-test('a database of a later version is not touched', (t) => {
+test('migration: a database of a later version is rejected unchanged', (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   new Database(path, [...NUMBERS, 'CREATE TABLE later (n)']).close();
   assert.throws(() => new Database(path, NUMBERS), {
@@ -167,7 +167,7 @@ test('a database of a later version is not touched', (t) => {
   new Database(path, [...NUMBERS, 'never run']).close();
 });
 
-test('a file that is no database is refused by name', (t) => {
+test('open: the error for a file that is not a database names it', (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   writeFileSync(path, 'not a database, but long enough to look at '.repeat(100));
   assert.throws(() => new Database(path), { code: 'unusable', message: /test\.db cannot be opened: .*not a database/ });

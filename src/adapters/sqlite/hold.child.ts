@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs';
 import { openLocalCluster } from './index.ts';
 
-/** Opens the data directory it is given, says so, and keeps it until it is killed. Run by tests. */
+/** Opens the given data directory, prints `open`, and holds the directory until it is killed. */
 try {
   openLocalCluster({ directory: process.argv[2] ?? '' });
   writeSync(1, 'open\n');

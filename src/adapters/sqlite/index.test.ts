@@ -18,14 +18,14 @@ async function withCluster<T>(directory: string, use: (cluster: LocalCluster) =>
   }
 }
 
-/** A directory that has held a secret. */
+/** A data directory in which a secret was stored. */
 async function usedDirectory(t: TestContext): Promise<string> {
   const directory = temporaryDirectory(t);
   await withCluster(directory, ({ secrets }) => secrets.put('manager', 'key', { value: new Secret('s3cret') }));
   return directory;
 }
 
-test('everything is still there after a restart', async (t) => {
+test('local cluster: all data is still there after a restart', async (t) => {
   const directory = temporaryDirectory(t);
   const service = sampleService('cow', { token: 't0ken' });
   const written = await withCluster(directory, async ({ services, secrets, journal, settings }) => ({
@@ -48,7 +48,7 @@ test('everything is still there after a restart', async (t) => {
   });
 });
 
-test('a lost key is never replaced by a new one', async (t) => {
+test('sealing key: a lost key is never replaced by a new one', async (t) => {
   const directory = await usedDirectory(t);
   const file = join(directory, 'secret.key');
   const key = readFileSync(file);
@@ -66,19 +66,19 @@ test('a lost key is never replaced by a new one', async (t) => {
   });
 });
 
-test('a key of another directory is noticed at the start', async (t) => {
+test('sealing key: a key of another directory is rejected at start', async (t) => {
   const directory = await usedDirectory(t);
   writeFileSync(join(directory, 'secret.key'), randomBytes(32), { mode: 0o600 });
   assert.throws(() => openLocalCluster({ directory }), { code: 'key-wrong', message: /secret\.key is not the key/ });
 });
 
-test('a key whose database was not finished in the first start is used', async (t) => {
+test('sealing key: a key is used again if the first start ended before the database was complete', async (t) => {
   const directory = temporaryDirectory(t);
   writeFileSync(join(directory, 'secret.key'), randomBytes(32), { mode: 0o600 });
   await withCluster(directory, ({ settings }) => settings.read());
 });
 
-test('a closed cluster ends its watches and may be closed again', async (t) => {
+test('close: it ends all watches, and calling it again is a no-op', async (t) => {
   const cluster = openLocalCluster({ directory: temporaryDirectory(t) });
   const next = cluster.services.watch(t.signal)[Symbol.asyncIterator]().next();
   await cluster.close();
@@ -86,7 +86,7 @@ test('a closed cluster ends its watches and may be closed again', async (t) => {
   assert.equal((await next).done, true);
 });
 
-test('closing waits for the writes that were begun', async (t) => {
+test('close: it waits for pending writes', async (t) => {
   const directory = temporaryDirectory(t);
   const cluster = openLocalCluster({ directory });
   const begun = cluster.journal.begin('deploy/f1', {});

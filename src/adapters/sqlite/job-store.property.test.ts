@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   state: fc.constantFrom('accepted', 'queued', 'running', 'succeeded', 'failed'),
 });
 
-test('lists, counts, events and changes agree with each other, whatever was done and refused', async () => {
+test('job store: lists, counts, events and changes agree after any sequence of accepted and rejected writes', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(step, { maxLength: 6 }), { maxLength: 8 }), async (bursts) => {
       using world = new World();
@@ -51,7 +51,7 @@ test('lists, counts, events and changes agree with each other, whatever was done
   );
 });
 
-/** A store, and somebody who has followed its changes from the beginning. */
+/** A store, and a reader that has followed its changes from the beginning. */
 class World {
   readonly #directory = makeTemporaryDirectory();
   readonly #followed = new Map<string, Version>();

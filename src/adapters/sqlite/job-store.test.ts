@@ -14,7 +14,7 @@ import { REMOVED_JOBS } from './job-changes.ts';
 import { CHANGED, DROP_TOMBSTONES, ENDED, LIST, OF_SERVICE, OLDEST_WAITING, UNFINISHED_QUERY } from './job-rows.ts';
 import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './job-store.ts';
 
-/** So small that whatever is done in slices has several. */
+/** So small that work in slices needs several of them. */
 const SLICE = 2;
 
 for (const [name, options] of Object.entries({ SQLite: {}, 'SQLite in small slices': { slice: SLICE } })) {
@@ -37,7 +37,7 @@ function open(t: TestContext, options: Partial<LocalJobStoreOptions> = {}, path 
 
 const pathIn = (t: TestContext) => join(temporaryDirectory(t), 'test.db');
 
-/** Opens the same file again, as after a restart. */
+/** Opens the same file again, as a restarted manager does. */
 function reopen(t: TestContext, { database, path }: ReturnType<typeof open>, options?: Partial<LocalJobStoreOptions>) {
   database.close();
   return open(t, options, path);
@@ -45,7 +45,7 @@ function reopen(t: TestContext, { database, path }: ReturnType<typeof open>, opt
 
 const FINISHED = sampleProgress('succeeded', { finishedAt: EPOCH });
 
-test('what a caller changes after the call is not what is written', async (t) => {
+test('accept: changes that the caller makes to its arguments after the call are not stored', async (t) => {
   const { store } = open(t);
   const demand = { cpu: 1, memory: 2, gpu: 3 };
   const event = new Uint8Array([1, 2, 3]);
@@ -56,7 +56,7 @@ test('what a caller changes after the call is not what is written', async (t) =>
   assert.deepEqual(await store.event(sampleJob('a')), new Uint8Array([1, 2, 3]));
 });
 
-test('what still runs has run until now', async (t) => {
+test('usage: a running job counts until now', async (t) => {
   const { store } = open(t, { now: () => EPOCH + 7_500 });
   const running = sampleProgress('running', { startedAt: EPOCH + 500 });
   await accepted(store, sampleJob('a', { demand: { cpu: 500, memory: 0, gpu: 1 } }), running);
@@ -64,7 +64,7 @@ test('what still runs has run until now', async (t) => {
   assert.deepEqual([row?.cpuSeconds, row?.gpuSeconds], [3.5, 7]);
 });
 
-test('usage of more jobs than are read at once has each of them once', async (t) => {
+test('usage: each job counts once when the jobs are read in several slices', async (t) => {
   const { store } = open(t);
   const jobs = Array.from({ length: 2_100 }, (_, n) => sampleJob(`a${n}`, { acceptedAt: EPOCH + (n % 3) }));
   await Promise.all(jobs.map((job) => accepted(store, job)));
@@ -72,7 +72,7 @@ test('usage of more jobs than are read at once has each of them once', async (t)
   assert.equal(row?.jobs, jobs.length);
 });
 
-test('a hidden mark keeps neither the event nor what the job was', async (t) => {
+test('remove: the tombstone of a job keeps neither its event nor its definition', async (t) => {
   const { store, database } = open(t);
   await store.remove(await accepted(store, storageJob('a'), FINISHED));
   const rows = database.query<object>('SELECT job, progress, (SELECT count(*) FROM job_events) AS events FROM jobs');
@@ -82,7 +82,7 @@ test('a hidden mark keeps neither the event nor what the job was', async (t) => 
   );
 });
 
-test('an event goes with its job', async (t) => {
+test('remove: the event is removed with its job', async (t) => {
   const { store, database } = open(t);
   await store.remove(await accepted(store, sampleJob('a'), FINISHED));
   await accepted(store, sampleJob('b'));
@@ -90,7 +90,7 @@ test('an event goes with its job', async (t) => {
   assert.equal(database.query<{ n: number }>('SELECT count(*) AS n FROM job_events').get()?.n, 0);
 });
 
-test('changes go on after a restart, also when the newest jobs are gone', async (t) => {
+test('changes: they continue after a restart, even if the newest jobs were removed', async (t) => {
   const first = open(t);
   await acceptedInTurn(first.store, ['a', 'b']);
   const { cursor: before } = await first.store.changes({ limit: 1 });
@@ -104,12 +104,12 @@ test('changes go on after a restart, also when the newest jobs are gone', async 
   assert.deepEqual((await store.changes({ since: between, limit: 10 })).items, [came]);
 });
 
-test('a change is not told of before it is on the disk', async (t) => {
+test('changes: a change is not listed before it is on the disk', async (t) => {
   const { store } = open(t);
   const accepting = accepted(store, sampleJob('a'));
-  // The transaction has begun before this turn, and its trip to the disk ends in another.
+  // The transaction began before this turn, and is written to the disk in a later one.
   await new Promise(setImmediate);
-  assert.ok(await store.get(sampleJob('a')), 'it can be read meanwhile');
+  assert.ok(await store.get(sampleJob('a')), 'the job can already be read');
   const { cursor } = await store.changes({ limit: 1 });
   await accepting;
   const { items } = await store.changes({ since: cursor, limit: 1 });
@@ -119,7 +119,7 @@ test('a change is not told of before it is on the disk', async (t) => {
   );
 });
 
-test('a cursor of changes is of one store', async (t) => {
+test('changes: a cursor of another store or of a list has expired', async (t) => {
   const [one, two] = [open(t), open(t)];
   for (const { store } of [one, two]) await acceptedInTurn(store, ['a', 'b']);
   const { cursor } = await one.store.changes({ limit: 1 });
@@ -130,7 +130,7 @@ test('a cursor of changes is of one store', async (t) => {
   await assert.rejects(one.store.list({ service: 'cow', limit: 1, cursor }), { code: 'expired' });
 });
 
-test('a cursor of changes that a restored backup does not have has expired', async (t) => {
+test('changes: a cursor that is newer than a restored backup has expired', async (t) => {
   const first = open(t);
   await accepted(first.store, sampleJob('a'), FINISHED);
   first.database.query(`VACUUM INTO '${first.path}.backup'`).run();
@@ -140,7 +140,7 @@ test('a cursor of changes that a restored backup does not have has expired', asy
   await assert.rejects(store.changes({ since: cursor, limit: 1 }), { code: 'expired' });
 });
 
-test('so many that are gone are remembered, and a cursor of before has expired', async (t) => {
+test('changes: a limited number of removals is kept, and an older cursor has expired', async (t) => {
   const first = open(t, { removedKept: 10 });
   await accepted(first.store, sampleJob('stays'));
   const { cursor: start } = await first.store.changes({ limit: 1 });
@@ -161,7 +161,7 @@ test('so many that are gone are remembered, and a cursor of before has expired',
   );
 });
 
-test('a listener is called once for what is written together', async (t) => {
+test('changes: a listener is called once per transaction', async (t) => {
   const { store } = open(t);
   let calls = 0;
   t.after(store.onChange(() => (calls += 1)));
@@ -169,7 +169,7 @@ test('a listener is called once for what is written together', async (t) => {
   assert.equal(calls, 1);
 });
 
-test('a database of before there were jobs gets them, and keeps what it has', async (t) => {
+test('migration: a database without job tables gets them, and keeps its data', async (t) => {
   const path = pathIn(t);
   const old = new Database(path, MIGRATIONS.slice(0, 1));
   old.query("INSERT INTO journal (key, version, state) VALUES ('k', 'v', '{}')").run();
@@ -192,7 +192,7 @@ const PLANS: Record<string, [sql: string, plan: RegExp]> = {
   usage: [USAGE, /USING INDEX jobs_accepted \(accepted_at>\? AND accepted_at<\?\)/],
 };
 for (const [name, [sql, plan]] of Object.entries(PLANS)) {
-  test(`${name}: found by an index and in its order`, (t) => {
+  test(`query plan: ${name} uses an index in its order`, (t) => {
     const { database } = open(t);
     const details = database.query<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
     const text = details.map(({ detail }) => detail).join('\n');
@@ -201,7 +201,7 @@ for (const [name, [sql, plan]] of Object.entries(PLANS)) {
   });
 }
 
-test('a job that comes twice leaves no number behind that a restart would not know', async (t) => {
+test('accept: accepting a job twice uses no sequence number that a restart would not know', async (t) => {
   const first = open(t);
   for (let times = 0; times < 2; times++)
     await first.store.accept(sampleJob('a'), sampleProgress('queued'), new Uint8Array());

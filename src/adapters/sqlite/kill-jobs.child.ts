@@ -4,11 +4,11 @@ import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts
 import { openLocalCluster } from './index.ts';
 
 /**
- * Accepts jobs until it is killed, and says after each which one it was. Run by `kill-jobs.test.ts`, with the directory
- * and a prefix for the ids. The event of a job is its id and more, so that the test knows it.
+ * Accepts jobs until it is killed, and prints the id of each accepted job. `kill-jobs.test.ts` starts it with the directory
+ * and a prefix for the ids. The event of a job begins with its id, so that the test can check it.
  */
 
-/** Enough that there is always a transaction on its way to the disk, and one that gathers behind it. */
+/** Enough that one transaction is always being written to the disk while the next one collects writes. */
 const IN_FLIGHT = 16;
 
 const [directory = '', prefix = ''] = process.argv.slice(2);
@@ -20,7 +20,7 @@ async function acceptOn(writer: number): Promise<void> {
     const job = sampleJob(`${prefix}-${writer}-${n}`, { acceptedAt: n });
     const event = Buffer.from(`${job.id} ${randomBytes(4 * (n % 1_000)).toString('base64')}`);
     const { record } = await jobs.accept(job, sampleProgress(), event);
-    // Twice, as an event may come; every third moves on and every fifth ends.
+    // Events may arrive twice. Every third job changes its state, and some of these end.
     await jobs.accept(job, sampleProgress('failed'), new Uint8Array());
     writeSync(1, `${job.id}\n`);
     if (record && n % 3 === 0) await jobs.update(job, record.version, { state: n % 5 === 0 ? 'failed' : 'running' });

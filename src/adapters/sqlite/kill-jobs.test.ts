@@ -13,16 +13,16 @@ import { openLocalCluster } from './index.ts';
 const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3);
 const CHILD = fileURLToPath(new URL('./kill-jobs.child.ts', import.meta.url));
 
-/** The most jobs a child may say it has accepted before it is killed. */
-const MOST_JOBS = 300;
+/** The child is killed after at most this many acknowledged jobs. */
+const MAX_JOBS = 300;
 
-test('every job that was acknowledged is there once with its event after kill -9, and nothing is half made', {
+test('crash: after kill -9 every acknowledged job exists once with its event, and no record is incomplete', {
   timeout: ROUNDS * 20_000,
 }, async (t) => {
   const directory = temporaryDirectory(t);
   const acknowledged = new Set<string>();
   for (let round = 0; round < ROUNDS; round++) {
-    const killAfter = 1 + Math.floor(Math.random() * MOST_JOBS);
+    const killAfter = 1 + Math.floor(Math.random() * MAX_JOBS);
     for (const id of await acceptUntilKilled(directory, `r${round}`, killAfter)) acknowledged.add(id);
     const cluster = openLocalCluster({ directory });
     await assertKept(cluster.jobs, acknowledged);
@@ -45,7 +45,7 @@ async function assertKept(jobs: JobStore, acknowledged: ReadonlySet<string>): Pr
   const pages = await listAllPages((cursor) => jobs.list({ service: 'cow', limit: 100, ...(cursor && { cursor }) }));
   const records = pages.flat();
   const ids = new Set(records.map(({ id }) => id));
-  assert.equal(ids.size, records.length, 'a job is there twice');
+  assert.equal(ids.size, records.length, 'a job exists twice');
   assert.deepEqual(
     [...acknowledged].filter((id) => !ids.has(id)),
     [],
@@ -56,7 +56,7 @@ async function assertKept(jobs: JobStore, acknowledged: ReadonlySet<string>): Pr
     counts.set(record.state, (counts.get(record.state) ?? 0) + 1);
     const event = Buffer.from((await jobs.event(record)) ?? []);
     assert.equal(event.byteLength, record.eventBytes);
-    assert.ok(event.toString().startsWith(`${record.id} `), `the event of ${record.id} is another's`);
+    assert.ok(event.toString().startsWith(`${record.id} `), `the event of ${record.id} belongs to another job`);
   }
   assert.deepEqual(new Map(await jobs.counts()), counts);
 }

@@ -6,14 +6,14 @@ import { type LocalCluster, openLocalCluster } from './index.ts';
 import { firstOf, isFirst, isLast, KINDS, type Kind, WRITERS } from './kill.schedule.ts';
 
 /**
- * Writes until it is killed, and says after each write which one it was. Run by `kill.test.ts`, with the directory and
- * a prefix for everything it makes.
+ * Writes until it is killed, and prints the number of each completed write. `kill.test.ts` starts it with the directory and
+ * a prefix for all names.
  */
 
-/** Makes, changes or removes one record, as the schedule says for n. */
+/** Creates, changes or removes one record, as the schedule defines for write n. */
 type Writer = (n: number) => Promise<unknown>;
 
-const WRITERS_OF: Record<Kind, (cluster: LocalCluster, key: string) => Writer> = {
+const createWriter: Record<Kind, (cluster: LocalCluster, key: string) => Writer> = {
   service({ services }, name) {
     let version: Version;
     return async (n) => {
@@ -48,7 +48,7 @@ const cluster = openLocalCluster({ directory });
 await Promise.all(KINDS.flatMap((kind) => Array.from({ length: WRITERS }, (_, writer) => writeOn(kind, writer))));
 
 async function writeOn(kind: Kind, writer: number): Promise<void> {
-  const write = WRITERS_OF[kind](cluster, `${prefix}-${writer}`);
+  const write = createWriter[kind](cluster, `${prefix}-${writer}`);
   for (let n = 0; ; n++) {
     await write(n);
     writeSync(1, `${kind} ${writer} ${n}\n`);

@@ -13,22 +13,22 @@ import { KINDS, type Kind, stateAfter, WRITERS } from './kill.schedule.ts';
 const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 const CHILD = fileURLToPath(new URL('./kill.child.ts', import.meta.url));
 
-/** The most writes a child may say it has done before it is killed. */
-const MOST_WRITES = 400;
+/** The child is killed after at most this many acknowledged writes. */
+const MAX_WRITES = 400;
 
-test('whatever was acknowledged is there after kill -9, and nothing is half made', {
+test('crash: after kill -9 every acknowledged write exists, and no record is incomplete', {
   timeout: ROUNDS * 20_000,
 }, async (t) => {
   const directory = temporaryDirectory(t);
   const settled = new Map<string, number | undefined>();
   for (let round = 0; round < ROUNDS; round++) {
-    const killAfter = 1 + Math.floor(Math.random() * MOST_WRITES);
+    const killAfter = 1 + Math.floor(Math.random() * MAX_WRITES);
     const acknowledged = await writeUntilKilled(directory, `round-${round}`, killAfter);
     const cluster = openLocalCluster({ directory });
     for (const kind of KINDS) {
       for (let writer = 0; writer < WRITERS; writer++) {
         const n = acknowledged.get(`${kind} ${writer}`) ?? -1;
-        const found = await stateOf[kind](cluster, `round-${round}-${writer}`);
+        const found = await readState[kind](cluster, `round-${round}-${writer}`);
         const allowed = [stateAfter(n), stateAfter(n + 1)];
         assert.ok(allowed.includes(found), `${kind} ${writer} of round ${round}: ${found} after write ${n}`);
         settled.set(`${kind} round-${round}-${writer}`, found);
@@ -41,7 +41,7 @@ test('whatever was acknowledged is there after kill -9, and nothing is half made
   }
 });
 
-/** The last write of each loop that was acknowledged. */
+/** Returns the last acknowledged write of each writer. */
 async function writeUntilKilled(directory: string, prefix: string, killAfter: number): Promise<Map<string, number>> {
   const acknowledged = new Map<string, number>();
   const child = spawn(process.execPath, [CHILD, directory, prefix], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -56,7 +56,7 @@ async function writeUntilKilled(directory: string, prefix: string, killAfter: nu
   return acknowledged;
 }
 
-const stateOf: Record<Kind, (cluster: LocalCluster, key: string) => Promise<number | undefined>> = {
+const readState: Record<Kind, (cluster: LocalCluster, key: string) => Promise<number | undefined>> = {
   service: async ({ services }, name) => numberIn((await services.get(name))?.service.definition.labels['n']),
   secret: async ({ secrets }, key) => numberIn((await secrets.get('grant', key))?.values['n']?.reveal()),
   journal: async ({ journal }, key) => numberIn((await journal.read(key))?.state['n']),
@@ -67,10 +67,10 @@ const numberIn = (value: unknown) => (value === undefined ? undefined : Number(v
 async function find(cluster: LocalCluster, key: string): Promise<number | undefined> {
   const kind = KINDS.find((prefix) => key.startsWith(`${prefix} `));
   assert.ok(kind);
-  return stateOf[kind](cluster, key.slice(kind.length + 1));
+  return readState[kind](cluster, key.slice(kind.length + 1));
 }
 
-/** What the index should hold, as `name term`. */
+/** The expected rows of the index, as `name term`. */
 async function termsIn({ services }: LocalCluster): Promise<string[]> {
   const records = (await listAllPages((cursor) => services.list(cursor ? { cursor } : {}))).flat();
   return records

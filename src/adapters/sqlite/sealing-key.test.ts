@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import { createSealingKey, readSealingKey } from './sealing-key.ts';
 
-test('a key is 32 random bytes that only the owner can read', (t) => {
+test('sealing key: a new key is 32 random bytes that only the owner can read', (t) => {
   const file = join(temporaryDirectory(t), 'secret.key');
   assert.equal(readSealingKey(file), undefined);
   const key = createSealingKey(file);
@@ -16,7 +16,7 @@ test('a key is 32 random bytes that only the owner can read', (t) => {
   assert.notDeepEqual(createSealingKey(join(temporaryDirectory(t), 'secret.key')), key);
 });
 
-test('what a crash left of a key is not used', (t) => {
+test('sealing key: an incomplete key file of a crash is not used', (t) => {
   const file = join(temporaryDirectory(t), 'secret.key');
   writeFileSync(`${file}.new`, 'half', { mode: 0o644 });
   const key = createSealingKey(file);
@@ -25,7 +25,7 @@ test('what a crash left of a key is not used', (t) => {
 });
 
 for (const mode of [0o640, 0o604, 0o660, 0o644, 0o610]) {
-  test(`a key with mode ${mode.toString(8)} is refused`, (t) => {
+  test(`sealing key: a key file with mode ${mode.toString(8)} is rejected`, (t) => {
     const file = join(temporaryDirectory(t), 'secret.key');
     createSealingKey(file);
     chmodSync(file, mode);
@@ -34,7 +34,7 @@ for (const mode of [0o640, 0o604, 0o660, 0o644, 0o610]) {
 }
 
 for (const length of [0, 31, 33, 64]) {
-  test(`a key of ${length} bytes is refused`, (t) => {
+  test(`sealing key: a key of ${length} bytes is rejected`, (t) => {
     const file = join(temporaryDirectory(t), 'secret.key');
     writeFileSync(file, Buffer.alloc(length), { mode: 0o600 });
     assert.throws(() => readSealingKey(file), { code: 'key-wrong', message: new RegExp(`has ${length} bytes`) });

@@ -11,7 +11,7 @@ import { openLocalCluster } from './index.ts';
 
 const MARK = 'Mo0-mark-that-must-not-be-seen';
 
-test('no secret is in any file in clear, at any time', async (t) => {
+test('encryption at rest: no file contains a secret in clear text, while the cluster is open or closed', async (t) => {
   const directory = temporaryDirectory(t);
   const cluster = openLocalCluster({ directory });
   const { version } = await created(cluster.services, sampleService('cow', { token: `${MARK}-1` }));
@@ -22,13 +22,13 @@ test('no secret is in any file in clear, at any time', async (t) => {
   await cluster.journal.begin('visible-key', {});
 
   const files = ['manager.db', 'manager.db-wal', 'manager.db-shm'].map((name) => join(directory, name));
-  assertUnseen(bytesOf(files));
+  assertUnseen(readFiles(files));
   await cluster.close();
-  assertUnseen(bytesOf(files.slice(0, 1)));
+  assertUnseen(readFiles(files.slice(0, 1)));
 });
 
-/** Read by another process: closing a file here would drop the locks that SQLite has on it. */
-function bytesOf(files: string[]): Buffer {
+/** A child process reads the files, because closing them in this process would drop the locks of SQLite. */
+function readFiles(files: string[]): Buffer {
   return execFileSync('cat', files, { maxBuffer: 2 ** 28 });
 }
 
@@ -42,17 +42,17 @@ function assertUnseen(bytes: Buffer): void {
 
 const tampered: { name: string; sql: string; damaged: string }[] = [
   {
-    name: 'a secret put in the place of another in its room',
+    name: 'a secret copied over another one of its kind',
     sql: `UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE key = 'bob') WHERE key = 'alice'`,
     damaged: 'secret user alice',
   },
   {
-    name: 'a secret moved to another room',
+    name: 'a secret moved to another kind',
     sql: `UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE room = 'grant') WHERE key = 'alice'`,
     damaged: 'secret user alice',
   },
   {
-    name: 'a secret with a byte changed',
+    name: 'a secret with a changed byte',
     sql: `UPDATE secrets SET sealed = CAST(substr(sealed, 1, length(sealed) - 1) || x'00' AS BLOB) WHERE key = 'alice'`,
     damaged: 'secret user alice',
   },
@@ -69,7 +69,7 @@ const tampered: { name: string; sql: string; damaged: string }[] = [
 ];
 
 for (const { name, sql, damaged } of tampered) {
-  test(`${name} is refused`, async (t) => {
+  test(`encryption at rest: ${name} is rejected`, async (t) => {
     const directory = await filledDirectory(t);
     const outside = new DatabaseSync(join(directory, 'manager.db'));
     assert.equal(outside.prepare(sql).run().changes, 1);

@@ -3,16 +3,16 @@ import { type IndexTerm, indexTermsFor, RESERVATION_LIFETIME } from '../../ports
 
 export type Outcome = 'done' | 'taken' | 'conflict' | 'absent';
 
-interface Held {
+interface StoredService {
   readonly service: Service;
-  /** Counts the states of this name; what a caller has read is compared with it. */
+  /** A number that is new for each write; a caller passes the one that it read. */
   readonly state: number;
 }
 
-/** A service store that is too simple to be wrong, to compare the real one with. */
+/** A simple model of a service store, with which the real one is compared. */
 export class ModelStore {
   readonly #reservations = new Map<string, { uid: string; madeAt: number }>();
-  readonly #services = new Map<string, Held>();
+  readonly #services = new Map<string, StoredService>();
   #states = 0;
 
   reserve(name: string, uid: string, now: number): Outcome {
@@ -51,14 +51,14 @@ export class ModelStore {
     return 'done';
   }
 
-  get(name: string): Held | undefined {
+  get(name: string): StoredService | undefined {
     return this.#services.get(name);
   }
 
   list(anyOf?: readonly IndexTerm[]): Service[] {
     const all = [...this.#services.values()].map(({ service }) => service);
     const wanted = anyOf ? all.filter((service) => indexTermsFor(service).some((term) => anyOf.includes(term))) : all;
-    return wanted.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+    return wanted.toSorted((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
   }
 
   #put(service: Service): void {
@@ -67,4 +67,4 @@ export class ModelStore {
   }
 }
 
-const placeOf = ({ namespace, definition }: Service) => `${namespace}/${definition.name}`;
+const sortKey = ({ namespace, definition }: Service) => `${namespace}/${definition.name}`;

@@ -38,11 +38,11 @@ interface Write {
   readonly name: string;
   readonly uid: string;
   readonly variant: Sample;
-  /** With a version that never was. */
+  /** Uses a version that never existed. */
   readonly lost: boolean;
 }
 
-/** Writes that are begun in one turn, and what happens after them. */
+/** Writes that start in the same turn, and what happens after them. */
 interface Burst {
   readonly writes: readonly Write[];
   readonly afterwards: 'nothing' | 'restart' | 'wait';
@@ -65,7 +65,7 @@ const burst: fc.Arbitrary<Burst> = fc.record({
   limit: fc.integer({ min: 1, max: 3 }),
 });
 
-test('random writes, many at once, give the answers and the records that a few maps would', async () => {
+test('service store: random concurrent writes give the same results and records as a simple model', async () => {
   const bursts = fc.array(burst, { minLength: 5, maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(bursts, (all) => compare(all)),
@@ -87,7 +87,7 @@ async function compare(bursts: readonly Burst[]): Promise<void> {
   }
 }
 
-/** The store, the model, and what a caller of both knows. */
+/** The store, the model, and the versions that a caller of both has read. */
 class Both {
   now = 1_000_000;
   readonly #directory = makeTemporaryDirectory();
@@ -100,7 +100,7 @@ class Both {
 
   async write(writes: readonly Write[]): Promise<void> {
     const expected = new Map(NAMES.map((name) => [name, this.#model.get(name)?.state]));
-    // All are begun before any is awaited, and the queue is in order, so the model may do them one after the other.
+    // All writes start before any is awaited, and the store executes them in order, so the model can execute them one by one.
     const real = await Promise.all(writes.map((one) => this.#inStore(one)));
     const modelled = writes.map((one) => this.#inModel(one, expected.get(one.name)));
     assert.deepEqual(real, modelled);

@@ -11,7 +11,7 @@ function kept(cache: RecordCache, names: string[]): string[] {
   return names.filter((name) => cache.get(name) !== undefined);
 }
 
-test('what is read again and again stays, what is not goes', () => {
+test('record cache: records that are read often stay, others are evicted', () => {
   const cache = new RecordCache({ records: 10, characters: 1_000 });
   cache.put('hot', record(), 1);
   cache.put('cold', record(), 1);
@@ -22,7 +22,7 @@ test('what is read again and again stays, what is not goes', () => {
   assert.deepEqual(kept(cache, ['cold', 'cow-0', 'cow-19', 'hot']), ['cow-19', 'hot']);
 });
 
-test('there are never more records than allowed', () => {
+test('record cache: the number of records never exceeds the limit', () => {
   const cache = new RecordCache({ records: 10, characters: 1_000 });
   const names = Array.from({ length: 100 }, (_, n) => `cow-${n}`);
   for (const name of names) cache.put(name, record(), 1);
@@ -30,7 +30,7 @@ test('there are never more records than allowed', () => {
   assert.ok(there >= 5 && there <= 10, `${there}`);
 });
 
-test('large records leave room for fewer', () => {
+test('record cache: fewer large records fit', () => {
   const cache = new RecordCache({ records: 100, characters: 100 });
   const names = Array.from({ length: 50 }, (_, n) => `cow-${n}`);
   for (const name of names) cache.put(name, record(), 20);
@@ -38,7 +38,7 @@ test('large records leave room for fewer', () => {
   assert.ok(there >= 2 && there <= 5, `${there}`);
 });
 
-test('a record that is too large for the rest is still kept until the next', () => {
+test('record cache: a record larger than the cache is kept until the next one', () => {
   const cache = new RecordCache({ records: 100, characters: 100 });
   cache.put('large', record(), 1_000);
   assert.deepEqual(kept(cache, ['large']), ['large']);
@@ -46,7 +46,7 @@ test('a record that is too large for the rest is still kept until the next', () 
   assert.deepEqual(kept(cache, ['large']), []);
 });
 
-test('a record replaces the one before it, and a removed one is gone', () => {
+test('record cache: a record replaces its earlier version, and a removed one is not found', () => {
   const cache = new RecordCache({ records: 10, characters: 100 });
   const [before, after] = [record(), record()];
   for (let times = 0; times < 20; times++) {
@@ -61,7 +61,7 @@ test('a record replaces the one before it, and a removed one is gone', () => {
   }
 });
 
-test('replacing one record takes the room of one', () => {
+test('record cache: a replaced record counts once', () => {
   const cache = new RecordCache({ records: 10, characters: 100 });
   cache.put('b', record(), 10);
   for (let times = 0; times < 50; times++) cache.put('a', record(), 30);

@@ -20,7 +20,7 @@ function open(t: TestContext, cache?: CacheLimits) {
   return { database, store, clock };
 }
 
-test('an unchanged service is the same object each time', async (t) => {
+test('cache: an unchanged service is the same object each time', async (t) => {
   const { store } = open(t);
   const written = await created(store, sampleService('cow'));
   assert.equal(await store.get('cow'), written);
@@ -31,7 +31,7 @@ test('an unchanged service is the same object each time', async (t) => {
   assert.equal(await store.get('cow'), replaced);
 });
 
-test('a service that left the cache is read again, and is equal', async (t) => {
+test('cache: an evicted service is read again, and is equal', async (t) => {
   const { store } = open(t, { records: 2, characters: 1_000_000 });
   const written = await created(store, sampleService('cow', { definition: { labels: { a: 'b' } } }));
   for (const name of ['dog', 'cat']) await created(store, sampleService(name));
@@ -42,7 +42,7 @@ test('a service that left the cache is read again, and is equal', async (t) => {
   assert.ok([read, read.service, read.service.definition, read.service.definition.labels].every(Object.isFrozen));
 });
 
-test('a failed write leaves the cache as it was', async (t) => {
+test('cache: a failed write leaves the cache unchanged', async (t) => {
   const { store } = open(t);
   const written = await created(store, sampleService('cow'));
   const other = await created(store, sampleService('dog'));
@@ -51,7 +51,7 @@ test('a failed write leaves the cache as it was', async (t) => {
   assert.equal(await store.get('cow'), written);
 });
 
-test('what a caller changes after the call is not what is written', async (t) => {
+test('create: changes that the caller makes to its arguments after the call are not stored', async (t) => {
   const { store } = open(t);
   const labels: Record<string, string> = { a: 'before' };
   const reservation = { name: 'cow', uid: 'uid-of-cow' };
@@ -61,7 +61,7 @@ test('what a caller changes after the call is not what is written', async (t) =>
   assert.deepEqual((await creating).service.definition.labels, { a: 'before' });
 });
 
-test('a clock that was set back does not keep a name taken', async (t) => {
+test('reserve: a reservation expires although the clock was set back', async (t) => {
   const { store, clock } = open(t);
   await store.reserve('cow', 'u1');
   clock.now -= 10_000;
@@ -70,14 +70,14 @@ test('a clock that was set back does not keep a name taken', async (t) => {
   assert.deepEqual(await store.reserve('cow', 'u3'), { name: 'cow', uid: 'u3' });
 });
 
-test('a cursor of someone else has expired', async (t) => {
+test('list: a cursor of another store has expired', async (t) => {
   const { store } = open(t);
   for (const cursor of ['', 'nonsense', '🐄']) {
     await assert.rejects(store.list({ cursor: cursor as Cursor }), { code: 'expired', message: /list again/ });
   }
 });
 
-test('a page holds 500 unless told otherwise, and at least one', async (t) => {
+test('list: a page has 500 records by default, and at least one', async (t) => {
   const { store } = open(t);
   const names = Array.from({ length: 501 }, (_, n) => `cow-${n}`);
   await Promise.all(names.map((name) => created(store, sampleService(name))));
@@ -86,7 +86,7 @@ test('a page holds 500 unless told otherwise, and at least one', async (t) => {
   assert.equal((await store.list({ limit: 0 })).items.length, 1);
 });
 
-test('names beyond the basic plane are merged in the order in which they are read', async (t) => {
+test('list: names outside the basic multilingual plane are merged in the order of the database', async (t) => {
   const { store } = open(t);
   const names = ['a', 'a\ue000', 'a\uffff', 'a\u{10000}', 'a\u{10ffff}', 'b'];
   const owners = ['alice', 'bob', 'alice', 'bob', 'alice', 'bob'];
@@ -102,7 +102,7 @@ test('names beyond the basic plane are merged in the order in which they are rea
 });
 
 for (const [name, sql] of Object.entries({ all: LIST_ALL, 'those under a term': LIST_TERM })) {
-  test(`listing ${name} reads an index in its order, from the cursor on, and no definition`, (t) => {
+  test(`query plan: listing ${name} reads an index in its order from the cursor on, and no definitions`, (t) => {
     const { database } = open(t);
     const plan = database.query<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
     assert.equal(plan.length, 1);

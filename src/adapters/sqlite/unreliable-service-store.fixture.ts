@@ -3,24 +3,23 @@ import type { Page, Version } from '../../lib/version.ts';
 import type { Service } from '../../model/service/index.ts';
 import type { Reservation, ServiceChange, ServiceQuery, ServiceRecord, ServiceStore } from '../../ports/index.ts';
 
-/** A watch and whether it has been kept from something. */
+/** A watch, and whether changes were withheld from it, so that it must get a `resync`. */
 interface Watch {
-  owed: boolean;
+  resyncPending: boolean;
   wake: () => void;
-  leave: () => void;
+  stop: () => void;
 }
 
-/** How many older answers to a query are kept, and how many records count as the newest. */
+/** How many older results of a query are kept, and how many records count as the newest. */
 const OLD = 4;
 const NEWEST = 3;
 
-/** Queries whose older answers are kept. */
+/** Number of queries whose older results are kept. */
 const QUERIES = 200;
 
 /**
- * A store that does whatever the port allows, for tests of whoever uses one: watches repeat, drop, delay and
- * coalesce, lists are out of date. Writes and `get` are exact. Whoever was kept from something is told `resync` sometime
- * after.
+ * A store with all faults that the port allows, for tests of its users: watches repeat, drop, delay and coalesce changes, and
+ * lists are out of date. Writes and `get` are exact. A watch from which something was withheld gets a `resync` later.
  */
 export function makeUnreliable(store: ServiceStore, random: () => number): ServiceStore {
   return new UnreliableServiceStore(store, random);
@@ -78,58 +77,58 @@ class UnreliableServiceStore implements ServiceStore {
     const older = this.#remember(JSON.stringify(query), page);
     const chance = this.#random();
     if (chance < 0.5) return page;
-    this.#oweEveryone();
+    this.#requireResync();
     if (chance < 0.75) return older[Math.floor(this.#random() * older.length)] ?? page;
     return { ...page, items: page.items.filter(({ service }) => !this.#newest.includes(service.definition.name)) };
   }
 
   watch(signal: AbortSignal): AsyncIterable<ServiceChange> {
-    const left = new AbortController();
-    const changes = this.#store.watch(AbortSignal.any([signal, left.signal]));
-    const watch: Watch = { owed: false, wake: () => {}, leave: () => left.abort() };
+    const stopped = new AbortController();
+    const changes = this.#store.watch(AbortSignal.any([signal, stopped.signal]));
+    const watch: Watch = { resyncPending: false, wake: () => {}, stop: () => stopped.abort() };
     this.#watches.add(watch);
-    return this.#garble(watch, changes[Symbol.asyncIterator]());
+    return this.#withFaults(watch, changes[Symbol.asyncIterator]());
   }
 
-  async *#garble(watch: Watch, changes: AsyncIterator<ServiceChange>): AsyncGenerator<ServiceChange, undefined> {
+  async *#withFaults(watch: Watch, changes: AsyncIterator<ServiceChange>): AsyncGenerator<ServiceChange, undefined> {
     const later = new Map<string, ServiceChange>();
     let next = changes.next();
     try {
       for (;;) {
-        const waiting = watch.owed || later.size > 0;
+        const waiting = watch.resyncPending || later.size > 0;
         const result = await Promise.race([next, waiting ? turn() : woken(watch)]);
         if (result?.done) return;
         if (result) {
           next = changes.next();
-          yield* this.#mistreat(result.value, watch, later);
-        } else yield* this.#settle(watch, later);
+          yield* this.#injectFault(result.value, watch, later);
+        } else yield* this.#deliverDelayed(watch, later);
       }
     } finally {
       this.#watches.delete(watch);
-      watch.leave();
+      watch.stop();
     }
   }
 
-  /** Drops it, keeps it for later, repeats it later, or hands it on. */
-  *#mistreat(change: ServiceChange, watch: Watch, later: Map<string, ServiceChange>): Iterable<ServiceChange> {
+  /** Drops the change, delays it, repeats it later, or passes it on. */
+  *#injectFault(change: ServiceChange, watch: Watch, later: Map<string, ServiceChange>): Iterable<ServiceChange> {
     const chance = this.#random();
     if (chance < 0.25) {
-      watch.owed = true;
+      watch.resyncPending = true;
       return;
     }
     if (chance < 0.75) later.set('name' in change ? change.name : '', change);
     if (chance >= 0.5) yield change;
   }
 
-  /** Makes up for something, in no particular order, when nothing else has happened for a turn. */
-  *#settle(watch: Watch, later: Map<string, ServiceChange>): Iterable<ServiceChange> {
+  /** Delivers one delayed change or a pending `resync` in random order, when nothing else happened for a turn. */
+  *#deliverDelayed(watch: Watch, later: Map<string, ServiceChange>): Iterable<ServiceChange> {
     const kept = [...later];
     const [name, change] = kept[Math.floor(this.#random() * (kept.length + 1))] ?? [];
     if (name !== undefined && change) {
       later.delete(name);
       yield change;
-    } else if (watch.owed) {
-      watch.owed = false;
+    } else if (watch.resyncPending) {
+      watch.resyncPending = false;
       yield { kind: 'resync' };
     }
   }
@@ -145,9 +144,9 @@ class UnreliableServiceStore implements ServiceStore {
     return older;
   }
 
-  #oweEveryone(): void {
+  #requireResync(): void {
     for (const watch of this.#watches) {
-      watch.owed = true;
+      watch.resyncPending = true;
       watch.wake();
     }
   }

@@ -22,7 +22,7 @@ function open(t: TestContext, seed: number): ServiceStore {
   );
 }
 
-/** Keeps everything that one watch says. */
+/** Collects all changes of one watch. */
 function record(store: ServiceStore, t: TestContext): ServiceChange[] {
   const said: ServiceChange[] = [];
   const abort = new AbortController();
@@ -37,7 +37,7 @@ function record(store: ServiceStore, t: TestContext): ServiceChange[] {
   return said;
 }
 
-test('of a hundred changes some are repeated, and some are dropped but followed by a resync', async (t) => {
+test('unreliable store: some of a hundred changes are repeated, and some are dropped but followed by a resync', async (t) => {
   const store = open(t, 1);
   const said = record(store, t);
   const named = (name: string) => said.filter((change) => 'name' in change && change.name === name).length;
@@ -54,7 +54,7 @@ test('of a hundred changes some are repeated, and some are dropped but followed 
   assert.ok(dropped > 10 && repeated > 10, `${dropped} dropped, ${repeated} repeated`);
 });
 
-test('changes of one name that are kept back become one', async (t) => {
+test('unreliable store: delayed changes of one name are coalesced', async (t) => {
   const store = open(t, 2);
   const said = record(store, t);
   let { version } = await created(store, sampleService('cow'));
@@ -67,7 +67,7 @@ test('changes of one name that are kept back become one', async (t) => {
   assert.ok(new Set(said.map((change) => ('version' in change ? change.version : ''))).size < 100);
 });
 
-test('lists are sometimes old, sometimes without the newest, and get never is', async (t) => {
+test('unreliable store: lists are sometimes old or without the newest records, get never is', async (t) => {
   const store = open(t, 3);
   let { version } = await created(store, sampleService('a-changes'));
   const seen = { old: 0, incomplete: 0, right: 0 };
@@ -87,7 +87,7 @@ test('lists are sometimes old, sometimes without the newest, and get never is', 
   );
 });
 
-test('who was given an old list is told to list again', async (t) => {
+test('unreliable store: a watch gets a resync after an old list', async (t) => {
   const store = open(t, 4);
   await created(store, sampleService('cow'));
   const said = record(store, t);
@@ -95,7 +95,7 @@ test('who was given an old list is told to list again', async (t) => {
   await eventually(() => assert.deepEqual(said.at(-1), { kind: 'resync' }));
 });
 
-test('the same seed misbehaves in the same way', async (t) => {
+test('unreliable store: the same seed gives the same faults', async (t) => {
   const lists: number[][] = [];
   for (let run = 0; run < 2; run++) {
     const store = open(t, 5);
