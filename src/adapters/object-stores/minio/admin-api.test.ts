@@ -8,24 +8,24 @@ import { encryptAdminBody } from './admin-api.ts';
 const TAG = 16;
 const SEALED_FRAGMENT = 16_384 + TAG;
 
-/** As the server reads it: it knows the last fragment only by its being the last. */
-function opened(secret: string, bytes: Buffer): string {
+/** Decrypts a body as the server does, which recognizes the last fragment only by the end of the body. */
+function decrypt(secret: string, bytes: Buffer): string {
   assert.equal(bytes[32], 2);
   const key = pbkdf2Sync(secret, bytes.subarray(0, 32), 8192, 32, 'sha256');
-  const nonceOf = (number: number) => {
+  const nonceFor = (number: number) => {
     const place = Buffer.alloc(4);
     place.writeUInt32LE(number);
     return Buffer.concat([bytes.subarray(33, 41), place]);
   };
-  // The tag of nothing, which all fragments are bound to.
-  const nothing = createCipheriv('aes-256-gcm', key, nonceOf(0));
+  // The authentication tag of an empty fragment, which all other fragments authenticate too.
+  const nothing = createCipheriv('aes-256-gcm', key, nonceFor(0));
   nothing.final();
   const beginning = nothing.getAuthTag();
   const parts: Buffer[] = [];
   for (let at = 41, number = 1; at < bytes.length; at += SEALED_FRAGMENT, number++) {
     const fragment = bytes.subarray(at, at + SEALED_FRAGMENT);
     const last = at + SEALED_FRAGMENT >= bytes.length;
-    const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(number));
+    const decipher = createDecipheriv('aes-256-gcm', key, nonceFor(number));
     decipher.setAAD(Buffer.concat([Buffer.of(last ? 0x80 : 0), beginning]));
     decipher.setAuthTag(fragment.subarray(-TAG));
     parts.push(decipher.update(fragment.subarray(0, -TAG)), decipher.final());
@@ -34,19 +34,19 @@ function opened(secret: string, bytes: Buffer): string {
 }
 
 for (const length of [0, 1, 16_383, 16_384, 16_385, 50_000]) {
-  test(`${length} characters are what the server reads`, async () => {
+  test(`admin API: the server decrypts a body of ${length} characters`, async () => {
     const text = 'x'.repeat(length);
-    assert.equal(opened('secret', await encryptAdminBody(new Secret('secret'), text)), text);
+    assert.equal(decrypt('secret', await encryptAdminBody(new Secret('secret'), text)), text);
   });
 }
 
-test('whatever is sealed is what the server reads, and nobody else does', async () => {
+test('admin API: only the secret key of the caller decrypts a body', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: 'binary' }), fc.string({ minLength: 1 }), async (text, secret) => {
       const whole = Buffer.from(text).toString();
       const bytes = await encryptAdminBody(new Secret(secret), whole);
-      assert.equal(opened(secret, bytes), whole);
-      assert.throws(() => opened(`${secret}.`, bytes));
+      assert.equal(decrypt(secret, bytes), whole);
+      assert.throws(() => decrypt(`${secret}.`, bytes));
     }),
     { numRuns: 20 },
   );

@@ -6,12 +6,12 @@ import { type SignedHttpClient, undefinedOn } from '../s3/index.ts';
 
 interface MinioAdminOptions {
   readonly requests: SignedHttpClient;
-  /** Of an administrator of the store. */
+  /** The keys of an administrator of the store. */
   readonly keys: StoreKeys;
 }
 
 export interface StoreUser {
-  /** Names of the policies that are attached to it. */
+  /** Names of the attached policies. */
   readonly policies: readonly string[];
   readonly groups: readonly string[];
 }
@@ -21,7 +21,7 @@ interface StoreGroup {
   readonly policies: readonly string[];
 }
 
-/** A policy document, as MinIO gives it: where one word would do, it has lists. */
+/** A policy document as MinIO returns it: always with lists, also for a single value. */
 export interface PolicyDocument {
   readonly ID?: string;
   readonly Version: string;
@@ -45,7 +45,7 @@ export interface BucketUsage {
 
 const OPERATION = '/minio/admin/v3/';
 
-/** MinIO's admin API: users, groups and their policies, quotas. Never what needs a restart (R1). */
+/** A client of MinIO's admin API: users, groups, their policies, quotas. It never makes a change that needs a restart (R1). */
 export class MinioAdmin {
   readonly #options: MinioAdminOptions;
 
@@ -53,7 +53,7 @@ export class MinioAdmin {
     this.#options = options;
   }
 
-  /** False for a name that the store takes for no access key. Again, or with another secret key: it has that one. */
+  /** Creates the user, or replaces its secret key. Returns false if the store does not accept the name as an access key. */
   async putUser(accessKey: string, secretKey: Secret): Promise<boolean> {
     const text = JSON.stringify({ secretKey: secretKey.reveal(), status: 'enabled' });
     const body = await encryptAdminBody(this.#options.keys.secretKey, text);
@@ -76,7 +76,7 @@ export class MinioAdmin {
     return known && { members: known.members ?? [], policies: names(known.policy) };
   }
 
-  /** Makes the group if it is not there. All members must be users. */
+  /** Creates the group if it is missing. All members must be users. */
   async addMembers(group: string, members: readonly string[]): Promise<void> {
     await this.#members(group, members, false);
   }
@@ -85,7 +85,7 @@ export class MinioAdmin {
     await this.#members(group, members, true);
   }
 
-  /** Only one that has no members. */
+  /** The group must have no members. */
   async removeGroup(group: string): Promise<void> {
     await undefinedOn(['XMinioAdminNoSuchGroup'], this.#members(group, [], true));
   }
@@ -107,14 +107,14 @@ export class MinioAdmin {
     await this.#call('DELETE', 'remove-canned-policy', { name });
   }
 
-  /** Replaces whatever was attached. */
+  /** Replaces the attached policies. */
   async attach(policies: readonly string[], to: { readonly user: string } | { readonly group: string }): Promise<void> {
     const who = 'user' in to ? { userOrGroup: to.user, isGroup: 'false' } : { userOrGroup: to.group, isGroup: 'true' };
     const done = this.#call('PUT', 'set-user-or-group-policy', { policyName: policies.join(','), ...who });
     await undefinedOn(['XMinioAdminPolicyChangeAlreadyApplied'], done);
   }
 
-  /** Bytes; undefined for no limit. */
+  /** In bytes; undefined if there is no limit. */
   async quota(bucket: string): Promise<number | undefined> {
     const none = ['NoSuchBucket', 'XMinioAdminBucketQuotaNotFound', 'NoSuchQuotaConfiguration'];
     const found = await undefinedOn(
@@ -129,7 +129,7 @@ export class MinioAdmin {
     await this.#call('PUT', 'set-bucket-quota', { bucket }, JSON.stringify({ quota, size: quota, quotatype: 'hard' }));
   }
 
-  /** What the store has counted in its own time, by bucket: those it has not come to yet are not there. */
+  /** The store's own count by bucket. It counts in the background, so buckets that it has not counted yet are missing. */
   async usage(): Promise<Map<string, BucketUsage>> {
     type Counted = { bucketsUsageInfo?: Record<string, { size?: number; objectsCount?: number }> | null };
     const { bucketsUsageInfo } = await this.#read<Counted>('datausageinfo', {});
@@ -139,12 +139,12 @@ export class MinioAdmin {
     );
   }
 
-  /** Where the store can send events, as it was told when it was started. */
+  /** The targets to which the store can send events, from its configuration at start. */
   async targets(): Promise<readonly string[]> {
     return (await this.#info()).sqsARN ?? [];
   }
 
-  /** Seconds that each of its servers has been up, also one that is still starting. One that is away does not count. */
+  /** The uptime of each server in seconds, also of one that is still starting, but not of one that is offline. */
   async upFor(): Promise<readonly number[]> {
     const { servers = [] } = await this.#info();
     return servers.filter(({ state }) => state !== 'offline').map(({ uptime = 0 }) => uptime);
@@ -178,8 +178,8 @@ export class MinioAdmin {
 const names = (list = '') => list.split(',').filter((name) => name !== '');
 
 /**
- * Of the three ways that a server understands, the one that needs no Argon2 with its 64 MiB: PBKDF2-HMAC-SHA256 and
- * AES-256-GCM. Answers come in another one, but none is read that is sealed.
+ * The id of PBKDF2-HMAC-SHA256 with AES-256-GCM: of the three algorithms that the server accepts, the one that does not need
+ * Argon2 with its 64 MiB. Encrypted responses use another one, but the manager reads none of these.
  */
 const PBKDF2_AES = 2;
 const ITERATIONS = 8192;
@@ -192,8 +192,9 @@ const MORE = 0x00;
 const LAST = 0x80;
 
 /**
- * A body of MinIO's admin API that holds secrets: sealed with the secret key of whoever sends it. Salt, the way, a nonce;
- * then fragments, each authenticated together with its place and whether it is the last, so that none can be left out.
+ * Encrypts a request body of MinIO's admin API that contains secrets, with the secret key of the caller. The format is salt,
+ * algorithm id, nonce, and then fragments. Each is authenticated with its number and whether it is the last one, so that none
+ * can be removed.
  */
 export async function encryptAdminBody(secretKey: Secret, text: string): Promise<Buffer> {
   const plain = Buffer.from(text);

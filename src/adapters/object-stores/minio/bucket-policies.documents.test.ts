@@ -17,8 +17,8 @@ const document = (...Statement: Statement[]): PolicyDocument => ({
 const allow = (Action: string[], ...Resource: string[]) => ({ Effect: 'Allow', Action, Resource });
 const all = (bucket: string) => `arn:aws:s3:::${bucket}/*`;
 
-describe('a policy of buckets', () => {
-  test('is one statement, whatever there was', () => {
+describe('bucket policy:', () => {
+  test('has one statement for all buckets, whatever statements it had', () => {
     const gos = document(allow(['s3:*'], all('one'), all('two')));
     const { Statement } = withBuckets(gos, new Set(['two', 'three']));
     assert.deepEqual(
@@ -28,7 +28,7 @@ describe('a policy of buckets', () => {
     assert.ok(!Statement[0]?.Action?.some((action) => /\*|Policy|Notification|PutBucket|DeleteBucket/.test(action)));
   });
 
-  test('keeps what an operator has added to it', () => {
+  test('keeps what an operator added', () => {
     const added = allow(['s3:GetObject'], 'arn:aws:s3:::shared/pictures/*');
     const denied = { Effect: 'Deny', Action: ['s3:DeleteObject'], Resource: [all('one')] };
     const next = withBuckets(document(allow(['s3:*'], all('one')), added, denied), new Set(['two']));
@@ -44,7 +44,7 @@ describe('a policy of buckets', () => {
     ['of all but some actions', { Effect: 'Allow', NotAction: ['s3:PutObject'], Resource: [all('ref')] }],
     ['of all but some buckets', { Effect: 'Allow', Action: ['s3:*'], NotResource: [all('ref')] }],
   ] satisfies [string, Statement][]) {
-    test(`keeps a statement ${name} as it is, and nobody has the use of a bucket by it`, () => {
+    test(`keeps a statement ${name}, which does not count as access to a bucket`, () => {
       const before = { ...document(allow(['s3:*'], all('one')), theirs), ID: 'theirs' };
       assert.deepEqual(listPolicyBuckets(before), new Set(['one']));
       const next = withBuckets(before, new Set(['one', 'two']));
@@ -55,7 +55,7 @@ describe('a policy of buckets', () => {
     });
   }
 
-  test('is ours if the Go manager wrote it, or we, whatever it is called', () => {
+  test('is managed if this manager or the Go manager wrote it, with any Sid', () => {
     const [ours = allow([])] = withBuckets(undefined, new Set(['one'])).Statement;
     const shared = allow(['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'], all('one'));
     for (const each of [ours, shared, allow(['s3:*'], all('one')), { Sid: 'x', ...ours }]) {
@@ -64,7 +64,7 @@ describe('a policy of buckets', () => {
     }
   });
 
-  test('of no buckets allows nothing, and takes buckets again', () => {
+  test('without buckets allows nothing, and accepts buckets again', () => {
     const none = withBuckets(document(allow(['s3:*'], all('one'))), new Set());
     assert.deepEqual(
       none.Statement.map(({ Effect }) => Effect),
@@ -78,14 +78,14 @@ describe('a policy of buckets', () => {
     );
   });
 
-  test('without one of them still allows what it did of the others, and no more', () => {
+  test('still allows the same for the other buckets after one is removed', () => {
     const readers = document(allow(['s3:GetObject'], all('one'), all('two')));
     assert.ok(policyNamesBucket('one', readers));
     assert.deepEqual(withoutBucket(readers, 'one'), document(allow(['s3:GetObject'], all('two'))));
     assert.ok(!policyNamesBucket('two', withoutBucket(withoutBucket(readers, 'one'), 'two')));
   });
 
-  test('is the same in another order', () => {
+  test('is equal in another order', () => {
     const one = document(allow(['s3:GetObject', 's3:PutObject'], all('one'), all('two')));
     assert.ok(samePolicy(one, document(allow(['s3:PutObject', 's3:GetObject'], all('two'), all('one')))));
     assert.ok(!samePolicy(one, document(allow(['s3:GetObject'], all('one'), all('two')))));
@@ -95,14 +95,14 @@ describe('a policy of buckets', () => {
     );
   });
 
-  test('is for one bucket only if it names no other and nothing else', () => {
+  test('is for one bucket only if it names nothing else', () => {
     assert.ok(isPolicyOnlyFor('one', document(allow(['s3:*'], all('one')))));
     assert.ok(!isPolicyOnlyFor('one', document(allow(['s3:*'], all('one'), all('two')))));
     assert.ok(!isPolicyOnlyFor('one', document(allow(['s3:*'], all('one')), allow(['admin:*'], '*'))));
     assert.ok(!isPolicyOnlyFor('one', document({ Effect: 'Allow', Action: ['admin:*'] })));
   });
 
-  test('that was emptied and left is free for any bucket', () => {
+  test('without buckets can be reused for any bucket', () => {
     const left = withoutBucket(document(allow(['s3:*'], all('one'))), 'one');
     assert.ok(isPolicyOnlyFor('one', left));
     assert.ok(isPolicyOnlyFor('two', left));

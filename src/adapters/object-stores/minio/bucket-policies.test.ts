@@ -5,7 +5,7 @@ import type { StoreLocks } from '../s3/store-locks.ts';
 import type { PolicyDocument, StoreUser } from './admin-api.ts';
 import { BucketPolicies, listPolicyBuckets, withBuckets } from './bucket-policies.ts';
 
-/** One at a time by the name of the claim, as managers have it that know nothing of each other. */
+/** Locks by name, as two independent managers share them through the store. */
 function locks(): Pick<StoreLocks, 'withLock'> {
   const last = new Map<string, Promise<unknown>>();
   return {
@@ -18,7 +18,7 @@ function locks(): Pick<StoreLocks, 'withLock'> {
   };
 }
 
-/** A store with these policies, which takes its time. */
+/** An admin API with these policies that answers asynchronously, so that requests interleave. */
 function store(policies: Record<string, PolicyDocument>, user: StoreUser) {
   return {
     user: async () => user,
@@ -42,7 +42,7 @@ for (const [uid, name] of [
   ['readwrite', 'readwrite:oscar'],
   ['odd:oscar', 'odd:oscar:oscar'],
 ] as const) {
-  test(`a bucket that goes and one that comes change the policy "${name}" of "${uid}" one after the other`, async () => {
+  test(`bucket policies: concurrent add and clear change the policy "${name}" of "${uid}" one after the other`, async () => {
     const documents = { [name]: withBuckets(undefined, new Set(['old', 'gone'])) };
     const admin = store(documents, { policies: [name], groups: [] });
     const shared = locks();

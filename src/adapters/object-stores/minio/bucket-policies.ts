@@ -4,10 +4,9 @@ import { hasErrorCode, type StoreLocks } from '../s3/index.ts';
 import type { MinioAdmin, PolicyDocument, Statement } from './admin-api.ts';
 import { ALL_USERS_GROUP } from './manager-account.ts';
 
-/** Whose policy: a user's by uid, or that of all. */
+/** The holder of a policy: a user, by uid, or all users. */
 type Holder = { readonly user: string } | 'everybody';
 
-/** What of the admin API they need. */
 type PolicyAdmin = Pick<MinioAdmin, 'user' | 'group' | 'policy' | 'policies' | 'putPolicy' | 'attach'>;
 
 type Edit = (buckets: Set<string>) => void;
@@ -18,8 +17,8 @@ interface Batch {
 }
 
 /**
- * The policies that hold several buckets: one of each user, named like them, and one of all
- * (docs/go-manager.md#in-minio). Changes of one policy that wait for each other are made at one stroke.
+ * The policies that name several buckets: one for each user, named by the uid, and one for all users
+ * (docs/go-manager.md#in-minio). Changes of one policy that wait for its lock are written together.
  */
 export class BucketPolicies {
   readonly #admin: PolicyAdmin;
@@ -43,13 +42,13 @@ export class BucketPolicies {
     return listPolicyBuckets(await this.#admin.policy(ALL_USERS_GROUP));
   }
 
-  /** What is there by these names. */
+  /** The buckets that the policies with these names allow. */
   async listAllowedBy(names: readonly string[]): Promise<Set<string>> {
     const documents = await Promise.all(names.map((name) => this.#admin.policy(name)));
     return new Set(documents.flatMap((document) => [...listPolicyBuckets(document)]));
   }
 
-  /** Ends what somebody still holds of a bucket that was removed behind our back: its name is free, and may be another's. */
+  /** Removes a bucket from all policies. It was removed in the store directly, and another user may create its name again. */
   async clear(bucket: string): Promise<void> {
     const documents = Object.entries(await this.#admin.policies());
     const holding = documents.filter(([, document]) => policyNamesBucket(bucket, document)).map(([name]) => name);
@@ -72,12 +71,12 @@ export class BucketPolicies {
     }
     const edits = [edit];
     const done = this.#locks.withLock(policyLockName(name), async () => {
-      // From here on others make another batch.
+      // Later changes start a new batch.
       this.#waiting.delete(name);
       await (holder === 'everybody' ? this.#changePublic(edits) : this.#changeUser(holder.user, edits));
     });
     this.#waiting.set(name, { edits, done });
-    // A claim that was not got: the next change tries it again.
+    // The lock was not acquired: the next change tries again.
     done.catch(() => this.#waiting.get(name)?.edits === edits && this.#waiting.delete(name));
     return done;
   }
@@ -98,7 +97,7 @@ export class BucketPolicies {
     if (!user) return;
     const ours = [uid, alternativePolicyName(uid)];
     const attached = user.policies.find((name) => ours.includes(name));
-    // A policy of this name that is not the user's is somebody else's: of a bucket, or one that MinIO comes with (S15).
+    // A policy of this name that is not attached to the user is that of a bucket, or built into MinIO (S15).
     const name = attached ?? ((await this.#admin.policy(uid)) ? alternativePolicyName(uid) : uid);
     await this.#write(name, attached === undefined ? undefined : await this.#admin.policy(name), edits);
     if (attached === undefined) await this.#admin.attach([...user.policies, name], { user: uid });
@@ -122,10 +121,10 @@ export class BucketPolicies {
 
 const OTHER = ':oscar';
 
-/** No bucket can be called that, and MinIO has no policy of such a name. */
+/** Neither a bucket nor a built-in policy of MinIO can have this name. */
 const alternativePolicyName = (uid: string) => `${uid}${OTHER}`;
 
-/** Which of the two names the policy of a user has is known only under the claim: it is the same for both. */
+/** Which of its two names a user's policy has is known only under the lock, so both names share one lock. */
 export function policyLockName(policy: string): string {
   let uid = policy;
   while (uid.endsWith(OTHER)) uid = uid.slice(0, -OTHER.length);
@@ -133,10 +132,10 @@ export function policyLockName(policy: string): string {
 }
 
 /**
- * What whoever reaches a bucket may do there: the same for its owner and for others, as in OSCAR itself. The bucket's
- * own tags, rules and policy are not among it (the Go manager gives `s3:*`): who owns a bucket is written in its tags, so
- * that one who may write those takes it over (S8). Whoever changes the list keeps the old one below, or what was written
- * with it is taken for an operator's.
+ * What users with access to a bucket may do there: the same for its owner and for others, as in OSCAR itself. It excludes
+ * changes of the bucket's tags, rules and policy (the Go manager allows `s3:*`): the tags name the owner, so a user who can
+ * write them could take over the bucket (S8). If you change this list, keep the old one in the lists below; otherwise
+ * statements written with it count as an operator's.
  */
 const ALLOWED_ACTIONS = [
   's3:AbortMultipartUpload',
@@ -156,32 +155,32 @@ const ALLOWED_ACTIONS = [
 ];
 
 /**
- * A policy must say something. In the place of no bucket the Go manager denies one that is none
+ * A policy needs a statement. In a policy without buckets, the Go manager denies a bucket that does not exist
  * (docs/go-manager.md#in-minio).
  */
 const PLACEHOLDER = { Effect: 'Deny', Action: ['s3:*'], Resource: [toBucketArn('oscar-no-bucket')] };
 
-/** The bucket with all that is in it. MinIO takes this for the bucket itself too. */
+/** All objects of the bucket. MinIO applies it to the bucket itself too. */
 function toBucketArn(bucket: string): string {
   return `arn:aws:s3:::${bucket}/*`;
 }
 
-/** The bucket that a resource is all of; undefined when it is something else. */
+/** The bucket if the resource is a whole bucket, otherwise undefined. */
 const parseBucketArn = (resource: string) => /^arn:aws:s3:::([a-z0-9.-]+)\/\*$/.exec(resource)?.[1];
 
 /**
- * What the Go manager lets people do with what is theirs or everybody's, and with what is shared with them
+ * What the Go manager allows for private and public buckets, and for shared ones
  * (docs/go-manager.md#in-minio).
  */
 const ACTIONS_OF_GO_MANAGER = [['s3:*'], ['s3:DeleteObject', 's3:GetObject', 's3:ListBucket', 's3:PutObject']];
 
-/** Does it let somebody do something with whole buckets, and with nothing else? */
+/** Whether the statement allows actions on whole buckets, and on nothing else. */
 const allowsWholeBuckets = ({ Effect, Resource = [] }: Statement) =>
   Effect === 'Allow' && Resource.length > 0 && Resource.every((resource) => parseBucketArn(resource) !== undefined);
 
 /**
- * Statements that let somebody use buckets as we write them, or the Go manager. What allows less, or under a condition, is
- * an operator's: nobody has the use of a bucket by it. Only their name makes no difference.
+ * Whether the statement has exactly the form that this manager or the Go manager writes, apart from its `Sid`. A statement
+ * that allows less, or has a condition, is an operator's and does not count as access to a bucket.
  */
 function isManagedStatement(statement: Statement): boolean {
   const { Sid: _name, Effect: _allow, Action = [], Resource: _buckets, ...more } = statement;
@@ -193,13 +192,13 @@ function isManagedStatement(statement: Statement): boolean {
 const isPlaceholder = ({ Effect, Resource = [] }: Statement) =>
   Effect === 'Deny' && Resource.length === 1 && Resource[0] === PLACEHOLDER.Resource[0];
 
-/** The buckets that a policy lets somebody use. */
+/** The buckets that a policy gives access to. */
 export function listPolicyBuckets(document: PolicyDocument | undefined): Set<string> {
   const resources = (document?.Statement ?? []).filter(isManagedStatement).flatMap(({ Resource = [] }) => Resource);
   return new Set(resources.map((resource) => parseBucketArn(resource) ?? ''));
 }
 
-/** Does it let somebody do anything with this bucket, whoever wrote that? */
+/** Whether the policy allows any action on this whole bucket, whether a manager or an operator wrote it. */
 export function policyNamesBucket(bucket: string, document: PolicyDocument): boolean {
   const resource = toBucketArn(bucket);
   return document.Statement.some(
@@ -207,7 +206,7 @@ export function policyNamesBucket(bucket: string, document: PolicyDocument): boo
   );
 }
 
-/** The same policy for other buckets. What an operator has added to it stays. */
+/** Replaces the buckets of a policy, and keeps what an operator added to it. */
 export function withBuckets(document: PolicyDocument | undefined, buckets: ReadonlySet<string>): PolicyDocument {
   const others = (document?.Statement ?? []).filter(
     (statement) => !isManagedStatement(statement) && !isPlaceholder(statement),
@@ -217,7 +216,7 @@ export function withBuckets(document: PolicyDocument | undefined, buckets: Reado
   return { ...document, Version: '2012-10-17', Statement: statements.length > 0 ? statements : [PLACEHOLDER] };
 }
 
-/** The same policy without one of its buckets, whoever put it there. Whatever else it says stays. */
+/** Removes one bucket from a policy, also from statements of an operator, and keeps the rest. */
 export function withoutBucket(document: PolicyDocument, bucket: string): PolicyDocument {
   const statements = document.Statement.flatMap((statement) => {
     if (!allowsWholeBuckets(statement)) return [statement];
@@ -227,14 +226,14 @@ export function withoutBucket(document: PolicyDocument, bucket: string): PolicyD
   return { ...document, Statement: statements.length > 0 ? statements : [PLACEHOLDER] };
 }
 
-/** Do they say the same? The store has an order of its own. */
+/** Compares policies without regard to order, because the store reorders actions and resources. */
 export function samePolicy(one: PolicyDocument, other: PolicyDocument): boolean {
   const sorted = ({ Statement }: PolicyDocument) =>
     Statement.map(({ Action = [], Resource = [], ...more }) => [more, Action.toSorted(), Resource.toSorted()]);
   return isDeepStrictEqual(sorted(one), sorted(other));
 }
 
-/** Is it for this bucket, and for nothing else? One for no bucket was left by somebody who died over it, and is nobody's. */
+/** Whether the policy names this bucket only, or no bucket at all: a manager that died left such a policy, and any may reuse it. */
 export function isPolicyOnlyFor(bucket: string, document: PolicyDocument): boolean {
   return (
     document.Statement.every((statement) => isManagedStatement(statement) || isPlaceholder(statement)) &&

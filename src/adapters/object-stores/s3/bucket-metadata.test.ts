@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseBucketTags, toBucketTags } from './bucket-metadata.ts';
 
-describe('the tags of a bucket', () => {
-  test('are those of the Go manager, and the uid of the service', () => {
+describe('bucket tags:', () => {
+  test('are those of the Go manager, plus the uid of the service', () => {
     const madeFor = { uid: 'uid-1', service: 'svc' };
     assert.deepEqual(toBucketTags({ owner: 'a@egi.eu', ownerName: 'Alice', madeFor }, 'oscar'), {
       owner: 'a@egi.eu',
@@ -14,7 +14,7 @@ describe('the tags of a bucket', () => {
     });
   });
 
-  test('name the manager, or nobody, where the administrator is the owner', () => {
+  test('name the manager or no owner for a bucket of the administrator', () => {
     const admins = { owner: 'cluster_admin', ownerName: 'oscar' };
     assert.equal(toBucketTags(admins, 'oscar')['owner'], 'oscar');
     assert.equal(toBucketTags({ ...admins, madeFor: { uid: 'u', service: 's' } }, 'oscar')['owner'], '');
@@ -23,12 +23,12 @@ describe('the tags of a bucket', () => {
     }
   });
 
-  test('of a Go manager are read, without a service that could be known by its uid', () => {
+  test('of a Go manager are parsed without the uid of a service', () => {
     const tags = { owner: 'alice', owner_name: 'Alice', from_service: 'svc' };
     assert.deepEqual(parseBucketTags(tags, 'oscar'), { owner: 'alice', ownerName: 'Alice' });
   });
 
-  test('hold whatever a uid is made of, in the characters that the store takes', () => {
+  test('encode any uid in the characters that the store accepts', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', minLength: 1 }), fc.string({ unit: 'binary' }), (name, ownerName) => {
         const owner = Buffer.from(name).toString();

@@ -5,10 +5,10 @@ import { sessionPolicy } from './job-keys.ts';
 const statements = (policy: string) =>
   (JSON.parse(policy) as { Statement: { Effect: string; Action: string[]; Resource: string[] }[] }).Statement;
 
-describe('the policy of a session', () => {
+describe('session policy:', () => {
   const write = [{ bucket: 'b', prefix: 'out/' }];
 
-  test('names each object, and each prefix with what is below it', () => {
+  test('names each object, and each prefix with a wildcard', () => {
     const read = [{ bucket: 'b', key: 'in/a' }];
     const [reading, writing] = statements(sessionPolicy({ read, readUnder: [{ bucket: 'c', prefix: 'x/' }], write }));
     assert.deepEqual(reading, {
@@ -19,11 +19,11 @@ describe('the policy of a session', () => {
     assert.deepEqual(writing?.Resource, ['arn:aws:s3:::b/out/*']);
   });
 
-  test('says nothing about what is not in the scope', () => {
+  test('has no statement for an empty part of the scope', () => {
     assert.deepEqual(statements(sessionPolicy({ read: [], write })).length, 1);
   });
 
-  test('takes many objects together only where they may be written anyway', () => {
+  test('replaces many objects by their prefix only where the scope allows writing anyway', () => {
     const many = (folder: string) =>
       Array.from({ length: 100 }, (_, i) => ({ bucket: 'b', key: `${folder}/a file ${i}` }));
     const inside = statements(sessionPolicy({ read: [{ bucket: 'b', key: 'in/a' }, ...many('out')], write }));
@@ -34,24 +34,24 @@ describe('the policy of a session', () => {
   for (const [what, text] of [
     ['with characters of two bytes', 'é'],
     ['with characters of four bytes', '🐄'],
-    ['with characters that the store writes as six', '&'],
-    ['with characters that end a line elsewhere', '\u2028'],
+    ['with characters that the store escapes to six', '&'],
+    ['with a Unicode line separator', '\u2028'],
   ] as const) {
-    test(`counts names ${what} as the store does`, () => {
+    test(`measures names ${what} as the store does`, () => {
       const read = [{ bucket: 'b', key: `out/${text.repeat(900 / text.length)}` }];
       assert.deepEqual(statements(sessionPolicy({ read, write }))[0]?.Resource, ['arn:aws:s3:::b/out/*']);
     });
   }
 
   for (const key of ['a*', 'a?b', 'a${aws:username}', '${x}']) {
-    test(`has no way to mean "${key}", and does not mean more`, () => {
+    test(`rejects "${key}", which a policy can only express as a pattern`, () => {
       const refused = { code: 'conflict', message: /pattern/ };
       assert.throws(() => sessionPolicy({ read: [{ bucket: 'b', key }], write: [] }), refused);
       assert.throws(() => sessionPolicy({ read: [], write: [{ bucket: 'b', prefix: key }] }), refused);
     });
   }
 
-  test('of a key with a dollar is that of the key', () => {
+  test('contains a key with a dollar unchanged', () => {
     const [reading] = statements(sessionPolicy({ read: [{ bucket: 'b', key: 'in/5$ {x}' }], write: [] }));
     assert.deepEqual(reading?.Resource, ['arn:aws:s3:::b/in/5$ {x}']);
   });

@@ -6,12 +6,12 @@ import { parseBucketTags, toBucketTags, withoutServiceTags } from './bucket-meta
 import { S3Api } from './s3-api.ts';
 import { hasErrorCode, isServerFailure, SignedHttpClient, StoreResponseError } from './signed-http-client.ts';
 
-/** How a store is reached. Without an endpoint it is Amazon's. */
+/** Address and keys of a store. Without an endpoint it is AWS. */
 export type NamedStore = Pick<S3Access, 'endpoint' | 'region' | 'verify' | 'accessKey' | 'secretKey'>;
 
 export interface NamedStoresOptions {
   readonly managerName: string;
-  /** Told, as a sentence and its cause, of what its operator should know and nobody waits for. */
+  /** Called with errors of background work, for the operator: the cause, and a sentence. */
   readonly report: (problem: unknown, what: string) => void;
 }
 
@@ -22,21 +22,21 @@ interface OpenedNamedStore {
   readonly location?: string;
 }
 
-/** Amazon's first region, the only one that a new bucket does not name. */
+/** The default region of AWS, the only one that a request to create a bucket must not name. */
 const FIRST_REGION = 'us-east-1';
 
-/** Answers of a store that has buckets without tags, or whose keys may not set them. */
+/** Errors of a store that does not support tags, or whose keys may not use them. */
 const NO_TAGS = ['NotImplemented', 'MethodNotAllowed', 'AccessDenied'];
 
 /**
- * Stores that the operator named, with the keys that came with their names. Whose a bucket is, is in its tags, in the words
- * that a manager uses at its own store. A bucket without those tags was made by whoever administers the store: any service
- * may write there, and it is never removed.
+ * The stores that the operator configured by name, with their keys. The owner of a bucket is in its tags, in the same format
+ * as in the manager's own store. A bucket without those tags was created by the administrator of the store: any service may
+ * write there, and the manager never removes it.
  */
 export class NamedStores implements ProviderBuckets {
   readonly #stores: ReadonlyMap<string, OpenedNamedStore>;
   readonly #options: NamedStoresOptions;
-  /** Made by this process at a store that keeps no tags, so that a create that fails can take them back. */
+  /** Buckets that this process created in a store without tags, so that a failed create can remove them. */
   readonly #untagged = new Set<string>();
 
   constructor(stores: ReadonlyMap<string, NamedStore>, options: NamedStoresOptions) {
@@ -76,9 +76,9 @@ export class NamedStores implements ProviderBuckets {
 
   async #ensure(wanted: ProviderBucket, { s3, location }: Pick<OpenedNamedStore, 's3' | 'location'>): Promise<void> {
     const { bucket } = wanted;
-    // Before it is made: in Amazon's first region, making a bucket that one has already succeeds.
-    const there = (await s3.list(bucket, '', 1)) !== undefined;
-    if (there || !(await s3.makeBucket(bucket, location))) return this.#use(wanted, s3);
+    // Checked first, because in `us-east-1` creating a bucket that the account already owns succeeds.
+    const exists = (await s3.list(bucket, '', 1)) !== undefined;
+    if (exists || !(await s3.makeBucket(bucket, location))) return this.#use(wanted, s3);
     try {
       await s3.setTags(bucket, toBucketTags(wanted, this.#options.managerName));
     } catch (error) {
@@ -92,7 +92,7 @@ export class NamedStores implements ProviderBuckets {
     }
   }
 
-  /** Takes a bucket that exists into use, if nobody else owns it. */
+  /** Uses an existing bucket, unless it has another owner. */
   async #use({ store, bucket, owner, madeFor }: ProviderBucket, s3: S3Api): Promise<void> {
     const tags = (await readTags(bucket, s3)) ?? {};
     const found = this.#parseTags(tags);
@@ -105,7 +105,7 @@ export class NamedStores implements ProviderBuckets {
     await s3.setTags(bucket, withoutServiceTags(tags));
   }
 
-  /** What they say of the owner; undefined if nothing. */
+  /** Undefined if the tags name no owner. */
   #parseTags(tags: Readonly<Record<string, string>>) {
     return 'owner' in tags ? parseBucketTags(tags, this.#options.managerName) : undefined;
   }
@@ -128,7 +128,7 @@ function open({ endpoint, region, verify, accessKey, secretKey }: NamedStore): O
   return { s3, requests, host, ...(endpoint === undefined && region !== FIRST_REGION && { location: region }) };
 }
 
-/** Undefined for a bucket without tags, for none, and where it cannot be known. */
+/** Undefined if the bucket has no tags or does not exist, or if the store does not support tags. */
 async function readTags(bucket: string, s3: S3Api): Promise<Record<string, string> | undefined> {
   try {
     return await s3.tags(bucket);
@@ -138,7 +138,7 @@ async function readTags(bucket: string, s3: S3Api): Promise<Record<string, strin
   }
 }
 
-/** What a store answers, in words. A text of the store itself is never shown. */
+/** Explanations of the store's error codes. Texts of the store itself are never shown. */
 const REASONS: Readonly<Record<string, string>> = {
   AccessDenied: 'access is denied',
   AllAccessDisabled: 'access is denied',
@@ -152,7 +152,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 function toStorageError(what: string, host: string, error: unknown): StorageError {
-  // A store that is busy has answered, again and again.
+  // After the last retry of a busy store, the cause is its response.
   const cause = error instanceof StoreError && error.cause instanceof StoreResponseError ? error.cause : error;
   if (cause instanceof StoreResponseError && !isServerFailure(cause)) {
     const why = REASONS[cause.errorCode] ?? (cause.status === 403 ? REASONS['AccessDenied'] : describeResponse(cause));

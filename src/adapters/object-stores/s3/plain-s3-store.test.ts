@@ -22,7 +22,7 @@ import { openObjectStore } from '../../../s3-server/index.ts';
 import { provisionStorage } from '../../../services/index.ts';
 import { PlainS3Store, type PlainS3StoreOptions } from './plain-s3-store.ts';
 
-/** The embedded server, over HTTP, as a store that the manager knows nothing else about. */
+/** The embedded server over HTTP, used as a plain S3 store. */
 describeObjectStore(
   'a store with S3 alone, and another name for staging',
   () => open({ stagingBucket: 'oscar-staging-b' }),
@@ -35,7 +35,7 @@ describeObjectStore(
 
 const OPERATOR = { accessKey: new Secret('operator'), secretKey: new Secret('operator-secret') };
 
-test('a bucket that the manager has not made is the administrator’s, and nobody else meets it', async (t) => {
+test('buckets: a bucket that the manager did not create belongs to the administrator, and users do not see it', async (t) => {
   const { store, client, server } = await scene(t);
   await server.createBucket({ name: 'of-operator', owner: 'somebody' });
   await client.put('of-operator', 'k', 'hello');
@@ -51,7 +51,7 @@ test('a bucket that the manager has not made is the administrator’s, and nobod
   assert.deepEqual(await names({ visibleTo: 'alice' }), []);
 });
 
-test('a bucket that somebody has removed behind the back of the manager is gone, and its name is free', async (t) => {
+test('buckets: a bucket that was removed in the store directly is gone, and its name is free', async (t) => {
   const { store, server } = await scene(t);
   await store.createBucket(bucket('gone-b', { madeFor: { uid: 'u1', service: 's' } }));
   await server.deleteBucket('gone-b', { withContent: true });
@@ -61,7 +61,7 @@ test('a bucket that somebody has removed behind the back of the manager is gone,
   assert.equal((await store.bucket('gone-b'))?.owner, 'bob');
 });
 
-test('a service that needs keys for its jobs is refused with the reason, and nothing is made', async (t) => {
+test('job keys: without STS a service with inputs is rejected with the reason, and nothing is created', async (t) => {
   const { store } = await scene(t);
   const input = [{ storage_provider: 'minio.default', path: 'needs-keys/in' }];
   await assert.rejects(provisionStorage(aService({ name: 'cow', input }, { owner: 'alice' }), store), {
@@ -72,16 +72,16 @@ test('a service that needs keys for its jobs is refused with the reason, and not
   await provisionStorage(aService({ name: 'dog' }, { owner: 'alice' }), store);
 });
 
-test('a bucket that could not be finished is taken back', async (t) => {
+test('create: a bucket that could not be completed is removed', async (t) => {
   const { store, server, client, front } = await scene(t);
   front.refused = (method, path) => method === 'PUT' && path.includes('.buckets/half-b');
   await assert.rejects(store.createBucket(bucket('half-b', { owner: 'bob' })), { code: 'unavailable' });
   assert.equal(server.describeBucket('half-b'), undefined);
   const claim = `.claims/${hash('sha256', 'bucket/half-b')}`;
-  await assert.rejects(client.head('oscar-staging', claim), { name: 'NotFound' }, 'nobody waits for whoever failed');
+  await assert.rejects(client.head('oscar-staging', claim), { name: 'NotFound' }, 'the lock is released');
 });
 
-test('a bucket that could not even be taken back becomes what it was to be', async (t) => {
+test('create: a bucket that could be neither completed nor removed is completed later', async (t) => {
   const reported: string[] = [];
   const report = (problem: unknown, what: string) => void reported.push(`${what}: ${String(problem)}`);
   const { store, front } = await scene(t, { lease: 5_000, report });
@@ -96,7 +96,7 @@ test('a bucket that could not even be taken back becomes what it was to be', asy
   assert.equal((await store.bucket('half-b'))?.owner, 'bob', 'not the administrator’s, though there was no record');
 });
 
-test('a bucket goes though somebody still writes to it', async (t) => {
+test('remove: a bucket is removed although objects are still written to it', async (t) => {
   const { store, client, front } = await scene(t);
   await store.createBucket(bucket('busy-b'));
   let late = 2;
@@ -107,7 +107,7 @@ test('a bucket goes though somebody still writes to it', async (t) => {
   assert.equal(await store.bucket('busy-b'), undefined);
 });
 
-test('targets that the store refuses are named, and the others are used', async (t) => {
+test('events: targets that the store rejects are reported as missing, and no rule is created for them', async (t) => {
   const { store, server, front } = await scene(t, { targets: ['arn:minio:sqs::NO:webhook'] });
   front.refused = isRules;
   front.status = 400;
@@ -117,7 +117,7 @@ test('targets that the store refuses are named, and the others are used', async 
   assert.deepEqual(server.listRules('late-b'), []);
 });
 
-test('a store that knows nothing of rules reports nothing, and works', async (t) => {
+test('events: a store without notification rules has all targets missing, and still works', async (t) => {
   const { store, front } = await scene(t);
   front.refused = (_method, path) => path.includes('notification');
   Object.assign(front, { status: 501, word: 'NotImplemented' });
@@ -127,22 +127,22 @@ test('a store that knows nothing of rules reports nothing, and works', async (t)
   await store.unsubscribe({ bucket: 'mute-b', prefix: 'in/', subscriber: 'u1' });
 });
 
-test('a target that the store takes no longer costs the rule, and not the subscription', async (t) => {
+test('events: a target that the store no longer accepts removes the rule, but subscribing succeeds', async (t) => {
   const reported: string[] = [];
   const { store, server, front } = await scene(t, { report: (_problem, what) => void reported.push(what) });
   await store.createBucket(bucket('lost-b'));
   await store.subscribe({ bucket: 'lost-b', prefix: 'in/', subscriber: 'u1' });
   assert.equal(server.listRules('lost-b').length, 1);
-  // As a store does that was started without the target: it takes rules, but none that send there.
+  // A store that was restarted without the target accepts rules, but none for this target.
   front.refused = (method, path, body) => isRules(method, path) && body.includes('<Queue>');
   Object.assign(front, { status: 400, word: 'InvalidArgument' });
   await store.subscribe({ bucket: 'lost-b', prefix: 'more/', subscriber: 'u1' });
-  assert.deepEqual(server.listRules('lost-b'), [], 'the old one would send to nobody, and keep new ones out');
+  assert.deepEqual(server.listRules('lost-b'), [], 'the old rule has no target, and would block new rules');
   assert.deepEqual(await store.missingTargets(), ['arn:minio:sqs:us-east-1:OSCAR:webhook']);
   assert.deepEqual(reported, []);
 });
 
-test('rules that the store does not take because of others are told of, and the subscription is made', async (t) => {
+test('events: rules that the store rejects because of other rules are reported, and subscribing succeeds', async (t) => {
   const reported: string[] = [];
   const { store, front } = await scene(t, { report: (_problem, what) => void reported.push(what) });
   await store.createBucket(bucket('odd-b'));
@@ -154,7 +154,7 @@ test('rules that the store does not take because of others are told of, and the 
   await assert.rejects(store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' }), { code: 'unavailable' });
 });
 
-test('rules that are there already are not written again, whatever their order', async (t) => {
+test('events: existing rules are not written again, in any order', async (t) => {
   const { store, front } = await scene(t);
   await store.createBucket(bucket('two-b'));
   const both = ['in/', 'more/'].map((prefix) => ({ bucket: 'two-b', prefix, subscriber: 'u1' }));
@@ -163,7 +163,7 @@ test('rules that are there already are not written again, whatever their order',
   for (const each of both) await store.subscribe(each);
 });
 
-test('without targets the store is not asked about events', async (t) => {
+test('events: without targets the store gets no requests about events', async (t) => {
   const { store, front } = await scene(t, { targets: [] });
   await store.createBucket(bucket('quiet-b'));
   const subscription = { bucket: 'quiet-b', prefix: 'in/', subscriber: 'u1' };
@@ -177,7 +177,7 @@ const isRules = (method: string, path: string) => method === 'PUT' && path.inclu
 
 const STAGED = { bucket: 'oscar-staging', key: 'svc/job-1/1/files/b' };
 
-/** An object that is to be placed as `out-b/a/b`, where the store answers like this. */
+/** Places an object as `out-b/a/b` in a store that answers the copy with this error. */
 async function placed(t: TestContext, status: number, word: string, times = Infinity) {
   const { store, client, front } = await scene(t);
   await store.ensureStaging();
@@ -197,7 +197,7 @@ for (const [status, word] of [
   [405, 'MethodNotAllowed'],
   [501, 'NotImplemented'],
 ] as const) {
-  test(`a store that answers ${word} to a copy will answer it again, and has refused`, async (t) => {
+  test(`place: ${word} for a copy is a permanent refusal`, async (t) => {
     assert.deepEqual(await placed(t, status, word), { refused: `the store answered ${status} (${word})` });
   });
 }
@@ -209,16 +209,16 @@ for (const [status, word] of [
   [429, 'TooManyRequests'],
   [503, 'SlowDown'],
 ] as const) {
-  test(`a store that answers ${word} to a copy may take it another time`, async (t) => {
+  test(`place: ${word} for a copy can be retried`, async (t) => {
     await assert.rejects(placed(t, status, word), { code: 'unavailable' });
   });
 }
 
-test('a store that does not know at first what the manager may do is asked once more', async (t) => {
+test('place: the first AccessDenied is retried once', async (t) => {
   assert.equal(await placed(t, 403, 'AccessDenied', 1), 'placed');
 });
 
-/** What stands before the server: it sees all requests, and refuses some. */
+/** A proxy in front of the server that records all requests and rejects some. */
 class Front {
   readonly asked: string[] = [];
   refused: (method: string, path: string, body: string) => boolean = () => false;
