@@ -20,7 +20,7 @@ export interface WholeSystemTests {
 export const WITH_MINIO: readonly WholeSystemTests[] = [
   { file: 'buckets' },
   { file: 'jobs/ends' },
-  { file: 'jobs/flows', only: 'a file that lands in a bucket' },
+  { file: 'jobs/flows', only: 'uploaded file' },
   { file: 'jobs/forged-events' },
   { file: 'jobs/invoke' },
   { file: 'jobs/users' },
@@ -42,15 +42,15 @@ export const WITH_PODS: Readonly<Record<string, readonly WholeSystemTests[]>> = 
       file: 'jobs/flows',
       except: {
         '/system/info says that images are not used': 'here they are',
-        'what has ended is forgotten after TTL_JOB': 'it starts a second cluster beside the first',
-        'of forty at once each is read once': 'the node takes minutes for forty pods',
+        'expiry: ended jobs are removed after TTL_JOB': 'it starts a second cluster',
+        'among forty concurrent ones is read once': 'the node takes minutes for forty pods',
       },
     },
     {
       file: 'jobs/ends',
       except: {
-        'goes with its service, with what waits behind it': 'it needs a cluster of four cores',
-        'is cancelled at once, while the one before it goes on': 'it needs a cluster of four cores',
+        'is removed with its service, as are queued jobs': 'it needs a cluster of four cores',
+        'is cancelled at once and has no log': 'it needs a cluster of four cores',
       },
     },
     { file: 'federation/changes', id: 'oscar-cluster' },
@@ -69,7 +69,8 @@ export const WITH_PODS: Readonly<Record<string, readonly WholeSystemTests[]>> = 
   ],
 };
 
-const OTHER_PIDS = 'what runs in a pod has another number there';
+const OTHER_PIDS = 'the process ids in a pod differ from those of the host';
+const KUBELET_LOG = 'the log comes from the kubelet, with its own limits';
 
 const JOBS: readonly WholeSystemTests[] = [
   { file: 'jobs/invoke' },
@@ -78,13 +79,15 @@ const JOBS: readonly WholeSystemTests[] = [
   {
     file: 'jobs/nasty-scripts',
     except: {
-      'and ends well with children alive has ended well': OTHER_PIDS,
-      'and sends a child away into a session of its own': OTHER_PIDS,
-      'and ignores TERM is made to go': OTHER_PIDS,
-      'and prints': 'the log is that of the kubelet, and has its limits',
-      'and fills its part of the disk is ended': 'pods have another setting for it: attempts.pods.ts',
-      'by ending whatever started it is lost': 'in a pod it cannot',
-      'with names that look like a way out stay below the output': 'MinIO takes no such names',
+      'succeeds if it exits while its children live': OTHER_PIDS,
+      'ends although a child has its own session': OTHER_PIDS,
+      'is killed after the timeout although it ignores TERM': OTHER_PIDS,
+      'is killed by a cancel although it ignores TERM': OTHER_PIDS,
+      'ends normally after printing': KUBELET_LOG,
+      'is limited in the same way if it prints no newlines': KUBELET_LOG,
+      'is stopped when it fills its disk quota': 'pods have another setting for it, see attempts.pods.ts',
+      'is lost if it kills its wrapper': 'in a pod it cannot',
+      'with names that resemble parent paths stay below the output folder': 'MinIO rejects such names',
     },
   },
 ];
