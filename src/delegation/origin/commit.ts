@@ -59,11 +59,11 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
       staged.map(({ name, size }) => ({ name, bytes: size })),
       resolveOutputs(service, eventBucket),
     );
-    const here = files.filter(({ to }) => to.store === OWN_STORE);
-    const elsewhere = files.filter(({ to }) => to.store !== OWN_STORE);
-    await checkPlaces(here, service, record, deps);
+    const internal = files.filter(({ to }) => to.store === OWN_STORE);
+    const external = files.filter(({ to }) => to.store !== OWN_STORE);
+    await checkPlaces(internal, service, record, deps);
 
-    const commission = {
+    const context = {
       area,
       mark,
       principal: record.principal,
@@ -71,8 +71,8 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
     };
     // Write to other providers first, because that is more likely to fail: files in our own store trigger other jobs,
     // and a job that fails should trigger few.
-    await carryElsewhere(elsewhere, commission, service, deps);
-    await placeHere(here, commission, deps);
+    await uploadToProviders(external, context, service, deps);
+    await copyToOwnStore(internal, context, deps);
     return { outcome: 'committed', objects: files.length, notes };
   } catch (error) {
     if (error instanceof OutputFailed) return { outcome: 'failed', reason: 'OutputFailed', message: error.message };
@@ -151,14 +151,14 @@ async function checkPlaces(
 const COPIES_AT_ONCE = 64;
 
 /** Copies files from staging to their outputs in our own store. The bytes do not leave the store. */
-async function placeHere(
+async function copyToOwnStore(
   files: readonly PlannedUpload[],
-  commission: Commission,
+  context: CommitContext,
   { objects }: { readonly objects: Pick<ObjectStore, 'place'> },
 ): Promise<void> {
-  const { mark, principal } = commission;
+  const { mark, principal } = context;
   await runConcurrently(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
-    const placed = await objects.place(stagedObject(commission, name), { bucket, key }, { mark, as: principal });
+    const placed = await objects.place(stagedObject(context, name), { bucket, key }, { mark, as: principal });
     if (typeof placed === 'object') {
       throw new OutputFailed(`the output "${name}" could not be written to "${bucket}/${key}": ${placed.refused}`);
     }
@@ -189,16 +189,16 @@ const KEY_SECONDS = 12 * 60 * 60;
  * from this commit is skipped if the provider can store the mark; to a WebDAV provider, which cannot, the file is
  * written again.
  */
-async function carryElsewhere(
+async function uploadToProviders(
   files: readonly PlannedUpload[],
-  commission: Commission,
+  context: CommitContext,
   service: Service,
   deps: CommitDeps,
 ): Promise<void> {
   if (files.length === 0) return;
   const stores = await accessTo(new Set(files.map(({ to }) => to.store)), service, deps);
   const { objects, directory } = deps;
-  const { area, principal } = commission;
+  const { area, principal } = context;
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const scope = { read: [], readUnder: [{ bucket: area.bucket, prefix: area.files }], write: [] };
   const keys = await objects.issue(scope, KEY_SECONDS, principal, { inProcess: true });
@@ -209,8 +209,8 @@ async function carryElsewhere(
     await runConcurrently([...byName], UPLOADS_AT_ONCE, async ([name, places]) => {
       const way = await mkdtemp(join(directory, 'commit-'));
       try {
-        await fetchStaged(name, join(way, name), own, commission, deps);
-        await upload(places, way, stores, commission, deps);
+        await fetchStaged(name, join(way, name), own, context, deps);
+        await upload(places, way, stores, context, deps);
       } finally {
         await rm(way, { recursive: true, force: true });
       }
@@ -239,10 +239,10 @@ async function fetchStaged(
   name: string,
   to: string,
   access: StoreAccess,
-  commission: Commission,
+  context: CommitContext,
   { staging, objects }: Pick<CommitDeps, 'staging' | 'objects'>,
 ): Promise<void> {
-  const { bucket, key, eTag } = stagedObject(commission, name);
+  const { bucket, key, eTag } = stagedObject(context, name);
   try {
     await mkdir(dirname(to), { recursive: true });
     await staging.fetch({ from: { store: OWN_STORE, bucket, key }, access, eTag, to });
@@ -259,7 +259,7 @@ async function upload(
   files: readonly PlannedUpload[],
   directory: string,
   stores: ReadonlyMap<string, StoreAccess>,
-  { mark }: Commission,
+  { mark }: CommitContext,
   { staging }: Pick<CommitDeps, 'staging'>,
 ): Promise<void> {
   try {
@@ -271,7 +271,7 @@ async function upload(
 }
 
 /** What all files of a commit have in common. */
-interface Commission {
+interface CommitContext {
   readonly area: StagingArea;
   /** A label on each final object, by which a resumed commit recognizes it. */
   readonly mark: string;
@@ -282,7 +282,7 @@ interface Commission {
 }
 
 /** The staged file, as the manifest describes it. */
-function stagedObject({ area, eTags }: Commission, name: string): { bucket: string; key: string; eTag: string } {
+function stagedObject({ area, eTags }: CommitContext, name: string): { bucket: string; key: string; eTag: string } {
   return { bucket: area.bucket, key: `${area.files}${name}`, eTag: eTags.get(name) ?? '' };
 }
 

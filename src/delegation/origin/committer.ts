@@ -72,13 +72,13 @@ export class Committer {
       return true;
     } catch (problem) {
       this.#deps.report(problem, key);
-      await this.#say(problem, key);
+      await this.#recordProblem(problem, key);
       return false;
     }
   }
 
   /** Writes the error into the record's message, for users who wait for the results. */
-  async #say(problem: unknown, key: JobKey): Promise<void> {
+  async #recordProblem(problem: unknown, key: JobKey): Promise<void> {
     const { store, report } = this.#deps;
     const why = problem instanceof OscarError ? problem.message : 'internal error, see the log of the manager';
     const message = `cannot write the results yet, retrying: ${why}`;
@@ -91,7 +91,7 @@ export class Committer {
     const record = await store.get(key);
     if (this.#stopped || record?.state !== 'committing') return;
     const began = performance.now();
-    const end = await this.#bring(record);
+    const end = await this.#commitResults(record);
     const at = clock.now();
     const place =
       end.state === 'succeeded' ? placeInRecord(record.placement?.member ?? self.clusterId) : self.clusterId;
@@ -105,7 +105,7 @@ export class Committer {
     onEnded(last);
   }
 
-  async #bring(record: JobRecord) {
+  async #commitResults(record: JobRecord) {
     const { services, store, objects, commit } = this.#deps;
     const manifest = record.placement?.manifest;
     const [found, event] = await Promise.all([services.get(record.service), store.event(record)]);

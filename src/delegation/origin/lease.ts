@@ -41,12 +41,12 @@ export function expiredLeases<A extends Leased>(
 }
 
 function inDoubt(attempts: readonly Leased[], now: number, lease: number): boolean {
-  const lastWords = new Map<string, number>();
+  const lastReports = new Map<string, number>();
   for (const { cluster, heardAt } of attempts) {
-    lastWords.set(cluster, Math.max(heardAt, lastWords.get(cluster) ?? -Infinity));
+    lastReports.set(cluster, Math.max(heardAt, lastReports.get(cluster) ?? -Infinity));
   }
-  if (lastWords.size < 2) return false;
-  const words = [...lastWords.values()];
-  const [first, last] = [Math.min(...words), Math.max(...words)];
+  if (lastReports.size < 2) return false;
+  const times = [...lastReports.values()];
+  const [first, last] = [Math.min(...times), Math.max(...times)];
   return now - last > lease && last - first <= lease;
 }

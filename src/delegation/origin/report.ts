@@ -47,7 +47,7 @@ export async function handleReport(
     attempt.job,
     deps.store,
     (job) => {
-      repeated = saysNothingNew(job, attempt, asker, report);
+      repeated = isRepeatedReport(job, attempt, asker, report);
       const counts = job.state === 'delegated' && isCurrentAttempt(job, attempt, asker);
       return counts ? changeBy(report, job, asker, deps) : undefined;
     },
@@ -64,7 +64,7 @@ export async function handleReport(
 }
 
 /** Is this a repeated report whose answer was lost, or a `running` report that arrived after the end? */
-function saysNothingNew(job: JobRecord, attempt: AttemptKey, asker: Requester, report: Report): boolean {
+function isRepeatedReport(job: JobRecord, attempt: AttemptKey, asker: Requester, report: Report): boolean {
   if (!isCurrentAttempt(job, attempt, asker)) return false;
   const { state, placement } = job;
   const committed = state === 'committing' || state === 'succeeded' || state === 'failed';
@@ -92,25 +92,25 @@ function changeBy(
   const place = placeInRecord(member);
   const placement = { ...(job.placement ?? { member, epoch: job.epoch }), heardAt: at };
   if (report.state === 'released') {
-    const unheard = unheardOf(member);
+    const originAway = originAwayMessage(member);
     const message =
-      report.reason === 'OriginAway' ? unheard : `${member} gave it back: ${toSingleLine(report.message)}`;
-    const before = job.timeline.filter(({ reason, message: said }) => reason === 'Released' && said !== unheard);
+      report.reason === 'OriginAway' ? originAway : `${member} gave it back: ${toSingleLine(report.message)}`;
+    const before = job.timeline.filter(({ reason, message: said }) => reason === 'Released' && said !== originAway);
     const isTooOften = job.epoch >= MOST_PINNED_TRIES && before.length + 1 >= MOST_GIVEN_BACK;
-    if (isPinned(job, asker) && message !== unheard && isTooOften) {
+    if (isPinned(job, asker) && message !== originAway && isTooOften) {
       return advance(job, { state: 'failed', at, reason: toReasonCode(report.reason, 'Released'), message, place });
     }
     return toQueued(job, { at, reason: 'Released', message, place: self.clusterId });
   }
-  const course = courseOf(report, at);
-  const attempts = withCourse(job, asker, course);
+  const progress = toAttemptProgress(report, at);
+  const attempts = updateAttempts(job, asker, progress);
   if (report.state === 'running') {
-    const { startedAt } = course;
+    const { startedAt } = progress;
     const message = toSingleLine(report.message ?? '') || (startedAt === undefined ? job.message : 'the script runs');
     return { placement, attempts, message, ...(startedAt !== undefined && { startedAt }) };
   }
   const { reason, message } = report;
-  const facts = { placement, attempts, ...course };
+  const facts = { placement, attempts, ...progress };
   if (report.state === 'failed') {
     const word = { at, reason: toReasonCode(reason, 'ScriptFailed'), message: toSingleLine(message), place };
     return advance(job, { ...word, state: 'failed' }, facts);
@@ -121,14 +121,14 @@ function changeBy(
 }
 
 /** The fault is at the origin, so these releases do not count as tries. */
-const unheardOf = (member: string) => `${member} gave it back: this cluster did not answer`;
+const originAwayMessage = (member: string) => `${member} gave it back: this cluster did not answer`;
 
 /** A pinned job runs at one member only: without a limit, a cluster that cannot start it would be asked forever. */
 const isPinned = ({ openedBy }: JobRecord, { service }: Requester) =>
   openedBy !== undefined && service.definition.federation?.topology.toLowerCase() !== 'mesh';
 
 /** Clocks of other clusters may be ahead: no time in a record is later than now. */
-function courseOf(report: Exclude<Report, { state: 'released' }>, now: number) {
+function toAttemptProgress(report: Exclude<Report, { state: 'released' }>, now: number) {
   const { startedAt } = report;
   const ending = report.state === 'running' ? undefined : report;
   return {
@@ -138,14 +138,14 @@ function courseOf(report: Exclude<Report, { state: 'released' }>, now: number) {
   };
 }
 
-function withCourse(
+function updateAttempts(
   { attempts, service, id, epoch }: JobRecord,
   { uid, member }: Requester,
-  course: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>,
+  progress: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>,
 ): readonly AttemptRecord[] {
   const name = hostedAttemptName(uid, member, { service, id }, epoch, member.slice(member.indexOf('/') + 1));
   const known = attempts.find((attempt) => attempt.epoch === epoch);
-  const attempt = { name, epoch, place: placeInRecord(member), ...known, ...course };
+  const attempt = { name, epoch, place: placeInRecord(member), ...known, ...progress };
   return [...attempts.filter((each) => each !== known), attempt].slice(-KEPT_ATTEMPTS);
 }
 

@@ -41,23 +41,23 @@ export async function acceptOffer(
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
   return deps.mutex.run(jobKeyText(key), async () => {
     const known = await deps.store.get(key);
-    if (known) return again(known, payload, deps);
-    const room = takeRoom(key, offer, worker, deps);
+    if (known) return answerRepeatedOffer(known, payload, deps);
+    const room = reserveRoom(key, offer, worker, deps);
     try {
-      const word = await contactAs(service, asked, worker.federation, deps);
-      const permit = await askPermit(word, offer.from);
-      await proveReadable(permit, word, deps);
+      const contact = await contactAs(service, asked, worker.federation, deps);
+      const permit = await requestPermit(contact, offer.from);
+      await proveReadable(permit, contact, deps);
       deps.permits.keep({ ...key, taken: asked }, permit);
-      return await keep(key, { ...asked, files: filesOf(permit) }, offer, worker, room, deps);
+      return await keep(key, { ...asked, files: toFiles(permit) }, offer, worker, room, deps);
     } catch (error) {
-      giveBack(key, worker, deps);
+      releaseRoom(key, worker, deps);
       deps.permits.forget(key);
       throw error;
     }
   });
 }
 
-function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): TakenOffer {
+function answerRepeatedOffer(record: JobRecord, payload: string, { dispatcher }: TargetDeps): TakenOffer {
   const { id, taken, state } = record;
   if (taken?.payload === payload) {
     // A queued job may have been stored by a try that failed right after.
@@ -71,7 +71,7 @@ function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): 
  * Reserves capacity for the job now, or, for a pinned job, lets it wait in the queue. An offer never overtakes jobs
  * that wait here already.
  */
-function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
+function reserveRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = deps;
   const demand = serviceDemand(worker.definition);
   const impossible = capacity.refusal(demand);
@@ -84,12 +84,12 @@ function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: Target
   throw new DelegationError('offer-no-room', `there is no room for a job of "${worker.definition.name}" now`);
 }
 
-function giveBack(key: JobKey, worker: WorkerService, { capacity, quotas }: TargetDeps): void {
+function releaseRoom(key: JobKey, worker: WorkerService, { capacity, quotas }: TargetDeps): void {
   capacity.release(jobKeyText(key));
   quotas.release(key, worker);
 }
 
-async function askPermit({ origin, attempt, as }: OriginContact, from: string): Promise<Permit> {
+async function requestPermit({ origin, attempt, as }: OriginContact, from: string): Promise<Permit> {
   try {
     return await origin.permit(attempt, as);
   } catch (error) {
@@ -116,7 +116,7 @@ async function proveReadable(
   throw new DelegationError('input-unreadable', `${object.bucket}/${object.key} cannot be read from here: ${problem}`);
 }
 
-const filesOf = ({ input, staging }: Permit) => ({ ...(input && { input }), staging });
+const toFiles = ({ input, staging }: Permit) => ({ ...(input && { input }), staging });
 
 async function keep(
   key: JobKey,
@@ -144,8 +144,8 @@ async function keep(
   const { outcome, record } = await store.accept(job, accepted(job.acceptedAt, place), offer.event);
   if (outcome === 'exists') {
     // Another manager of this cluster was faster, and runs the job.
-    giveBack(key, worker, deps);
-    if (record) return again(record, taken.payload, deps);
+    releaseRoom(key, worker, deps);
+    if (record) return answerRepeatedOffer(record, taken.payload, deps);
     throw new DelegationError('fenced', 'this attempt was accepted before and has been removed');
   }
   if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);

@@ -32,7 +32,7 @@ export async function prepareDelegated(
 ): Promise<PreparedAttempt> {
   const { taken } = record;
   if (!taken?.files) throw new NotRun('called-off', 'the location of its files is unknown');
-  if (record.startedAt === undefined) await askLeave(name, record, deps);
+  if (record.startedAt === undefined) await checkPermit(name, record, deps);
   const { input, staging } = taken.files;
   const at = { store: ORIGIN_STORE, bucket: staging.bucket };
   const basis = {
@@ -50,7 +50,7 @@ export async function prepareDelegated(
     manifest: { ...at, key: staging.manifest },
     patience: DELIVERY_PATIENCE,
     answer: false,
-    stores: () => storesOf(record, service, deps),
+    stores: () => originStores(record, service, deps),
   };
   return { attempt, release: async () => deps.permits.forget(record) };
 }
@@ -59,7 +59,7 @@ export async function prepareDelegated(
  * The origin may have fenced the attempt while the job waited. An attempt that has started continues: then the origin
  * decides about its result.
  */
-async function askLeave(name: string, record: JobRecord, deps: TargetDeps): Promise<void> {
+async function checkPermit(name: string, record: JobRecord, deps: TargetDeps): Promise<void> {
   try {
     await deps.permits.current(record);
   } catch (cause) {
@@ -71,12 +71,12 @@ async function askLeave(name: string, record: JobRecord, deps: TargetDeps): Prom
   }
 }
 
-async function storesOf(
+async function originStores(
   record: JobRecord,
   { federation }: Service,
   deps: TargetDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
-  const { store } = await patiently(record, deps);
+  const { store } = await awaitPermit(record, deps);
   if (federation?.role !== 'worker') throw new Error('the service is no longer a worker');
   return new Map([[ORIGIN_STORE, originStoreAccess(store, federation.origin, deps.stores)]]);
 }
@@ -85,7 +85,7 @@ async function storesOf(
  * Gets a permit as soon as the origin answers. A caller that waits here has results to deliver, which are worth waiting
  * for; the capacity of the ended script is released meanwhile.
  */
-async function patiently(record: JobRecord, deps: TargetDeps): Promise<Permit> {
+async function awaitPermit(record: JobRecord, deps: TargetDeps): Promise<Permit> {
   const { now, wait, random, closing, permits, capacity, store } = deps;
   const until = now() + RESULT_KEPT;
   for (let tries = 1; ; tries++) {

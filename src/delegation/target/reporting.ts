@@ -26,7 +26,7 @@ async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal,
   // Before the script has started there is nothing new to report: the permit request was the last sign of life.
   let due = record.startedAt !== undefined;
   while (job?.state === state && !until.aborted) {
-    if (due && (await say(job, stillThere(job), deps)).kind === 'over') {
+    if (due && (await sendReport(job, stillThere(job), deps)).kind === 'over') {
       return dispatcher.cancel({ service: job.service, id: job.id }, 'superseded');
     }
     await wait(permits.leaseFor(job) / 3, until);
@@ -44,13 +44,13 @@ const stillThere = ({ startedAt, state, held, message }: JobRecord): Report => (
   message: state === 'queued' ? (held ?? message) : message,
 });
 
-type Said =
+type ReportAnswer =
   | { readonly kind: 'heard' }
   | { readonly kind: 'silent'; readonly problem: unknown }
   /** The origin no longer wants the attempt. */
   | { readonly kind: 'over'; readonly why: string };
 
-async function say(record: JobRecord, report: Report, deps: TargetDeps): Promise<Said> {
+async function sendReport(record: JobRecord, report: Report, deps: TargetDeps): Promise<ReportAnswer> {
   try {
     const { origin, attempt, as } = await contactOrigin(record, deps);
     await origin.report(attempt, report, as);
@@ -75,13 +75,13 @@ export async function reportResult(
   if (!end) return { state: 'failed', reason: 'Lost', message: 'its outcome is unknown' };
   const until = AbortSignal.any([stopping, deps.closing]);
   for (let tries = 1; !until.aborted; tries++) {
-    const said = await say(record, reportOf(record, end), deps);
-    if (said.kind === 'heard') return { state: end.outcome, reason: end.reason, message: lastWord(end) };
-    if (said.kind === 'over') return { state: 'cancelled', reason: 'Superseded', message: said.why };
+    const answer = await sendReport(record, toReport(record, end), deps);
+    if (answer.kind === 'heard') return { state: end.outcome, reason: end.reason, message: finalMessage(end) };
+    if (answer.kind === 'over') return { state: 'cancelled', reason: 'Superseded', message: answer.why };
     if (now() - end.finishedAt >= RESULT_KEPT) {
       return { state: 'cancelled', reason: 'OriginSilent', message: 'the origin did not answer for a day' };
     }
-    if (tries === 1) deps.report(said.problem, { service: record.service, id: record.id });
+    if (tries === 1) deps.report(answer.problem, { service: record.service, id: record.id });
     // The origin must get the report before the lease ends, or it offers the job to another member.
     await wait(Math.min(delegationBackoff(tries, random), permits.leaseFor(record) / 3), until);
   }
@@ -92,9 +92,9 @@ export async function reportResult(
  * A job that never started is released; a job that was cancelled at the target has failed, as far as the origin is
  * concerned.
  */
-function reportOf({ startedAt, exitCode }: JobRecord, end: PendingResult): Report {
+function toReport({ startedAt, exitCode }: JobRecord, end: PendingResult): Report {
   const { outcome, reason, message, finishedAt, manifest } = end;
-  if (isGivenBack(end)) return { state: 'released', reason, message };
+  if (isReleased(end)) return { state: 'released', reason, message };
   const ending = {
     finishedAt,
     reason,
@@ -107,9 +107,9 @@ function reportOf({ startedAt, exitCode }: JobRecord, end: PendingResult): Repor
     : { state: 'failed', ...ending };
 }
 
-const isGivenBack = ({ outcome, reason }: PendingResult) => outcome === 'cancelled' && reason !== 'Cancelled';
+const isReleased = ({ outcome, reason }: PendingResult) => outcome === 'cancelled' && reason !== 'Cancelled';
 
-const lastWord = (end: PendingResult) => (isGivenBack(end) ? `returned to the origin: ${end.message}` : end.message);
+const finalMessage = (end: PendingResult) => (isReleased(end) ? `returned to the origin: ${end.message}` : end.message);
 
 /**
  * Reports that a waiting job was cancelled at the target. After a few failures it gives up: then the lease expires,
@@ -119,8 +119,8 @@ export async function reportCancelled(record: JobRecord, deps: TargetDeps): Prom
   const { message, finishedAt = deps.now() } = record;
   const end: PendingResult = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
   for (let tries = 1; tries <= TRIES && !deps.closing.aborted; tries++) {
-    const said = await say(record, reportOf(record, end), deps);
-    if (said.kind !== 'silent') return;
+    const answer = await sendReport(record, toReport(record, end), deps);
+    if (answer.kind !== 'silent') return;
     await deps.wait(delegationBackoff(tries, deps.random), deps.closing);
   }
 }
