@@ -123,7 +123,7 @@ test('copy: a large object is copied in parts, and only if its ETag matches', {
   assert.match(found.ETag ?? '', /-3"$/);
   const other = { ...from, eTag: 'x' };
   await assert.rejects(copyWithin(other, { ...to, key: 'in/other' }, source, {}, s3, largest), {
-    reason: 'PreconditionFailed',
+    errorCode: 'PreconditionFailed',
   });
   assert.deepEqual(await s3.uploads('events-b'), []);
   requests.close();

@@ -114,7 +114,7 @@ describe('job keys cannot create other keys', () => {
     const ofJob = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
     for (const keys of [ofJob, await session()]) {
       for (const user of [undefined, MANAGER_ACCOUNT])
-        await assert.rejects(makeKeys(keys, user), { reason: 'AccessDenied' });
+        await assert.rejects(makeKeys(keys, user), { errorCode: 'AccessDenied' });
     }
   });
 
@@ -125,7 +125,7 @@ describe('job keys cannot create other keys', () => {
     const next = openStore(minio);
     t.after(() => next.close());
     await next.ensureStaging();
-    await assert.rejects(makeKeys(await session()), { reason: 'AccessDenied' });
+    await assert.rejects(makeKeys(await session()), { errorCode: 'AccessDenied' });
   });
 });
 

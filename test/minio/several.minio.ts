@@ -171,7 +171,7 @@ test('buckets: a failed rollback of a create is reported, and the next request c
       : undefined;
   await assert.rejects(store.createBucket(bucket('half-b')), {
     code: 'unavailable',
-    message: /nor .* be removed: it is finished when somebody next asks/,
+    message: /nor removed: the next request for it completes it/,
   });
   assert.match(reported.join(), /"half-b" could not be created completely, nor removed.*: .*DELETE \/half-b/);
   const found = await one.bucket('half-b');

@@ -56,3 +56,8 @@ for (const { name, end, exitCode, outOfMemory = false, ...circumstances } of cas
 test('run end: a container that was removed is lost, with the current time', () => {
   assert.deepEqual(toRunEnd(undefined, { ...undisturbed, now: 9 }), { at: 9, cause: 'lost' });
 });
+
+test('run end: a script does not end before its start, whatever the engine noted', () => {
+  const state = { id: 'x', running: false, startedAt: 3, finishedAt: 2, exitCode: 0, outOfMemory: false };
+  assert.deepEqual(toRunEnd(state, { ...undisturbed, now: 9 }), { at: 3, exitCode: 0 });
+});

@@ -123,7 +123,9 @@ interface Circumstances {
  */
 export function toRunEnd(state: ContainerState | undefined, { signalled, interrupted, now }: Circumstances): RunEnd {
   if (!state) return { at: now, cause: 'lost' };
-  const { exitCode, outOfMemory, finishedAt: at = now } = state;
+  const { exitCode, outOfMemory, startedAt = 0, finishedAt = now } = state;
+  // On a busy host, the engine may note the start of a short script after its end.
+  const at = Math.max(startedAt, finishedAt);
   // A script that succeeds although one of its processes was killed did not run out of memory.
   if (outOfMemory && exitCode !== 0) return { at, exitCode, cause: 'out-of-memory' };
   if (interrupted && exitCode === UNKNOWN_EXIT_CODE) return { at, cause: 'lost' };
