@@ -142,7 +142,7 @@ describe('reconcile: a pass', () => {
       'refused',
       'credentials-expired',
       'wanted',
-      /it no longer exists there, and nobody's .*: PUT the service once \(why\)/,
+      /it no longer exists there, and no credentials .*: update the service once with PUT \(why\)/,
     ],
     ['away', 'issuer-unavailable', 'made', /^why$/],
   ];
@@ -219,7 +219,7 @@ describe('reconcile: a pass', () => {
     await reconciler.pass();
     const member = await onlyMember(world);
     assert.equal(member?.state, 'conflict');
-    assert.match(member.reason ?? '', /too far past 1 to be believed: remove it, and add it again/);
+    assert.match(member.reason ?? '', /too far above 1 to be plausible: remove the member and add it again/);
     assert.equal(world.cluster.services.get('demo')?.service.federation?.revision, 1);
   });
 
