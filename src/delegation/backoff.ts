@@ -1,4 +1,4 @@
-import { backOff } from '../lib/retry.ts';
+import { backoffDelay } from '../lib/retry.ts';
 import type { Random } from './policies/index.ts';
 
 /** A smaller value floods a manager that was just restarted; a larger one delays a job that could run. */
@@ -9,4 +9,4 @@ const LONGEST = 60_000;
 
 /** The pause after so many failed tries in a row, for origins and targets. */
 export const delegationBackoff = (tries: number, random: Random): number =>
-  backOff(Math.max(1, tries), { first: FIRST, longest: LONGEST }, random());
+  backoffDelay(Math.max(1, tries), { first: FIRST, longest: LONGEST }, random());

@@ -1,4 +1,4 @@
-/** Lets so many do something at once; the others wait their turn, first come, first served. */
+/** Limits how many tasks run at once. The others wait in order of arrival. */
 export class Slots {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -9,27 +9,43 @@ export class Slots {
 
   async use<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
-    else await this.#turn();
+    else await this.#wait();
     try {
       return await work();
     } finally {
-      // Handed on rather than given back, so that nobody who comes now is faster than who waits.
+      // The slot goes to the next waiting task directly, so that a task that arrives now cannot overtake it.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#free++;
     }
   }
 
-  #turn(): Promise<void> {
+  #wait(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     return promise;
   }
 }
 
+/** Runs the tasks of one key one after the other, in order of arrival. Tasks of different keys run at the same time. */
+export class KeyedMutex {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key);
+    const mine = before ? before.then(work, work) : work();
+    this.#last.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#last.get(key) === mine) this.#last.delete(key);
+    }
+  }
+}
+
 /**
- * Like `Promise.all`, but it waits for every one before it fails: whoever cleans up afterwards must not be overtaken
- * by what is still under way.
+ * Like `Promise.all`, but waits for all promises before it rejects. The caller's clean-up then cannot run while some of the work is
+ * still going on.
  */
 export async function allSettled<T>(promises: readonly Promise<T>[]): Promise<T[]> {
   const outcomes = await Promise.allSettled(promises);
@@ -40,8 +56,8 @@ export async function allSettled<T>(promises: readonly Promise<T>[]): Promise<T[
 }
 
 /**
- * Does the work for one after the other. One that fails keeps no other from its turn; the first problem is thrown in the end.
- * Resolves to how many were done: those for which the work did not say `false`.
+ * Works on one item after the other. A failure does not stop the rest; the first error is thrown at the end. Resolves to the number
+ * of items for which the work did not return `false`.
  */
 export async function forEachSettled<T>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -60,8 +76,28 @@ export async function forEachSettled<T>(
   return done;
 }
 
-/** Work that many may want at once, of which each needs a run that began after they asked: those who wait share the next one. */
-export class Shared {
+/**
+ * Works on all items, `limit` at once. A slow item delays no other. A failure ends only the lane in which it happened, and is
+ * thrown when all lanes have ended.
+ */
+export async function mapConcurrent<T>(
+  items: AsyncIterable<T> | Iterable<T>,
+  limit: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const left = iterate(items);
+  const lanes = Array.from({ length: limit }, async () => {
+    for await (const item of { [Symbol.asyncIterator]: () => ({ next: () => left.next() }) }) await work(item);
+  });
+  await allSettled(lanes);
+}
+
+async function* iterate<T>(items: AsyncIterable<T> | Iterable<T>): AsyncGenerator<T, undefined> {
+  yield* items;
+}
+
+/** Work whose callers each need a run that began after their call. Callers during a run share the next one. */
+export class SharedRun {
   readonly #work: () => Promise<void>;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;

@@ -1,4 +1,5 @@
 import { type Jobs, jobKeyText, type Scheduler } from '../../jobs/index.ts';
+import { KeyedMutex } from '../../lib/concurrency.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Demand, JobKey, JobRecord, S3Access } from '../../model/job/index.ts';
 import type { FederationRole, Service } from '../../model/service/index.ts';
@@ -92,22 +93,6 @@ const wait = (ms: number, until: AbortSignal): Promise<void> =>
     const timer = setTimeout(done, ms).unref();
     until.addEventListener('abort', done);
   });
-
-/** Runs tasks with the same key one after the other. */
-class KeyedMutex {
-  readonly #last = new Map<string, Promise<unknown>>();
-
-  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#last.get(name);
-    const mine = before ? before.then(work, work) : work();
-    this.#last.set(name, mine);
-    try {
-      return await mine;
-    } finally {
-      if (this.#last.get(name) === mine) this.#last.delete(name);
-    }
-  }
-}
 
 /**
  * The lease of an origin that has not told another one (docs/delegation.md#how). With a larger value, the origin has

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { allSettled } from '../../lib/concurrency.ts';
-import { backOff } from '../../lib/retry.ts';
+import { mapConcurrent } from '../../lib/concurrency.ts';
+import { backoffDelay } from '../../lib/retry.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
 import { listAllPages, type ServiceRecord } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
@@ -250,7 +250,7 @@ export const spread = (interval: number, random: number): number => interval * (
 
 /** How long to wait after so many failures in a row. `random` is in [0, 1), and spreads members that failed together. */
 export const reconcileBackoff = (failures: number, random: number): number =>
-  backOff(failures, { first: FIRST, longest: LONGEST }, random);
+  backoffDelay(failures, { first: FIRST, longest: LONGEST }, random);
 
 /**
  * Federations that are recovered concurrently. Silent members take seconds each, and the start of the manager waits for all
@@ -306,21 +306,4 @@ async function settleUncommitted(service: Service, uid: string, deps: Coordinati
   const entry = await new Ledgers(deps).read(uid);
   if (!entry) await deps.own.remove(service);
   else if (entry.ledger.phase === 'active') await markCommitted(entry.ledger, deps);
-}
-
-/** Processes all items with limited concurrency. A slow item occupies one slot, not the others. */
-async function mapConcurrent<T>(
-  items: AsyncIterable<T> | Iterable<T>,
-  atOnce: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const left = one(items);
-  const turns = Array.from({ length: atOnce }, async () => {
-    for await (const item of { [Symbol.asyncIterator]: () => ({ next: () => left.next() }) }) await work(item);
-  });
-  await allSettled(turns);
-}
-
-async function* one<T>(items: AsyncIterable<T> | Iterable<T>): AsyncGenerator<T, undefined> {
-  yield* items;
 }

@@ -1,4 +1,5 @@
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
+import { backoffDelay } from '../../lib/retry.ts';
 import { readStorageEvents } from '../../model/job/index.ts';
 import type { Backlog, EventSource, PendingEvent } from '../../ports/index.ts';
 import type { Jobs } from '../jobs.ts';
@@ -198,6 +199,5 @@ export class EventPump {
 
 /** Doubles each time, with jitter, so that events that failed together are not retried together. */
 function backoff(tries: number): number {
-  const wait = Math.min(FIRST_BACKOFF * 2 ** (tries - 1), MAX_BACKOFF);
-  return wait * (0.5 + Math.random() / 2);
+  return backoffDelay(tries, { first: FIRST_BACKOFF, longest: MAX_BACKOFF }, Math.random());
 }

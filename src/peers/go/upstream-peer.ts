@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { KeyedMutex } from '../../lib/concurrency.ts';
 import { isObject } from '../../lib/fields.ts';
 import { serviceName } from '../../model/service/index.ts';
 import type { Deadlines } from '../client/http-peer.ts';
@@ -54,8 +55,8 @@ export class UpstreamPeer implements Peer {
   readonly #address: PeerAddress;
   readonly #transport: Transport;
   readonly #deadlines: UpstreamDeadlines;
-  /** The last change of each service that is under way or waits for its turn. */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  /** One change of a service at a time. */
+  readonly #mutex = new KeyedMutex();
 
   constructor(address: PeerAddress, transport: Transport, deadlines: UpstreamDeadlines = DEADLINES) {
     this.#address = address;
@@ -75,7 +76,7 @@ export class UpstreamPeer implements Peer {
 
   /** It is made when it is seen there: that manager answers before others of its cluster know of the service. */
   create(order: WorkerOrder, as: Credential): Promise<void> {
-    return this.#inTurn(order.name, async () => {
+    return this.#mutex.run(order.name, async () => {
       const { name, uid } = order;
       const request = { method: 'POST', path: '/system/services', body: upstreamBody(order) } as const;
       const answer = await this.#send(request, as, this.#deadlines.make);
@@ -109,7 +110,7 @@ export class UpstreamPeer implements Peer {
   async update(order: WorkerOrder, as: MemberKey): Promise<void> {
     const { name, revision } = order;
     const credential = await this.#credential(as);
-    return this.#inTurn(name, async () => {
+    return this.#mutex.run(name, async () => {
       const found = await this.#find(name, credential);
       if (!isOf(found, as.uid)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
       if (found.worker.revision > revision) throw peerProblem(412, name, this.#address);
@@ -123,7 +124,7 @@ export class UpstreamPeer implements Peer {
   async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed> {
     if (how === 'detach') return 'ended';
     const credential = await this.#credential(as);
-    return this.#inTurn<Removed>(name, async () => {
+    return this.#mutex.run<Removed>(name, async () => {
       const found = await this.#find(name, credential);
       if (isOf(found, as.uid)) await this.#delete(name, found, as.uid, credential);
       return 'ended';
@@ -175,18 +176,6 @@ export class UpstreamPeer implements Peer {
       if (isSo(found) || performance.now() >= end) return found;
       await pause(again);
     }
-  }
-
-  /** One change of a service at a time, in the order in which they were asked for. */
-  #inTurn<T>(name: string, change: () => Promise<T>): Promise<T> {
-    const turn = (this.#changes.get(name) ?? Promise.resolve()).then(change);
-    const over = turn
-      .catch(() => {})
-      .finally(() => {
-        if (this.#changes.get(name) === over) this.#changes.delete(name);
-      });
-    this.#changes.set(name, over);
-    return turn;
   }
 
   /** It has no id of its own that it tells; two ids of one cluster have at least one address. */

@@ -3,6 +3,7 @@ import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 import { ApiError, ConnectionError, isTransient, type Status } from './api-error.ts';
 import type { Endpoint } from './endpoint.ts';
 import { type KubeKind, type KubeList, type KubeObject, type ObjectRef, objectPath, type Stored } from './kinds.ts';
@@ -275,8 +276,7 @@ const LONGEST_BACKOFF = 30_000;
 
 /** The wait in ms before the n-th retry (from 0). It doubles each time, with jitter so that callers do not retry together. */
 export function backoff(retry: number, random: () => number, longest = LONGEST_BACKOFF): number {
-  const most = Math.min(longest, FIRST_BACKOFF * 2 ** Math.min(retry, 20));
-  return most / 2 + (most / 2) * random();
+  return backoffDelay(retry + 1, { first: FIRST_BACKOFF, longest }, random());
 }
 
 export interface RateLimit {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { backOff } from '../../../lib/retry.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, StoreAccess } from '../../../model/job/index.ts';
 import { type BlobStore, isUnavailable } from '../../../ports/index.ts';
@@ -104,7 +104,7 @@ export class PodKeys {
         this.#problem = problem instanceof Error ? problem.message : String(problem);
         this.#isAway = isUnavailable(problem);
         report(problem);
-        wait = backOff(++failures, RETRY, Math.random());
+        wait = backoffDelay(++failures, RETRY, Math.random());
       }
       this.#requested = undefined;
       // The longest delay of a timer.

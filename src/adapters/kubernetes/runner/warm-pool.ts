@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
-import { backOff } from '../../../lib/retry.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 import type { Attempt, JobKey } from '../../../model/job/index.ts';
 import type { Standby, StandbyRequest } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
@@ -217,7 +217,7 @@ export class WarmPool implements Standby {
   /** Pods that fail together count as one failure. */
   #failed(entry: PoolEntry): void {
     if (entry.notBefore > Date.now()) return;
-    entry.notBefore = Date.now() + backOff(++entry.failures, RETRY, Math.random());
+    entry.notBefore = Date.now() + backoffDelay(++entry.failures, RETRY, Math.random());
   }
 
   /** Removes this version only, so that a pod that is claimed at the same moment stays. */

@@ -1,4 +1,4 @@
-import { Shared } from '../../../lib/concurrency.ts';
+import { SharedRun } from '../../../lib/concurrency.ts';
 import type { Page, Version } from '../../../lib/version.ts';
 import type { ClusterStore, Service } from '../../../model/service/index.ts';
 import {
@@ -51,7 +51,7 @@ export class KubernetesServiceStore implements ServiceStore {
   readonly #options: KubernetesServiceStoreOptions;
   readonly #watchers = new Watchers();
   readonly #cache: ServiceCache;
-  readonly #relist = new Shared(() => this.#listFresh());
+  readonly #relist = new SharedRun(() => this.#listFresh());
   readonly #informer: Informer<ConfigMap>;
   #trouble: string | undefined;
 

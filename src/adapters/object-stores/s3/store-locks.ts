@@ -1,5 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { KeyedMutex } from '../../../lib/concurrency.ts';
 import { StoreError } from '../../../ports/index.ts';
 import { type S3Api, stripQuotes } from './s3-api.ts';
 import { hasErrorCode, undefinedOn, withWriteDeadline } from './signed-http-client.ts';
@@ -68,8 +69,8 @@ export class StoreLocks {
   readonly #ready: () => Promise<void>;
   readonly #lease: number;
   readonly #report: (problem: unknown, what: string) => void;
-  /** The last holder in this process: holders of one process wait for each other without asking the store. */
-  readonly #last = new Map<string, Promise<unknown>>();
+  /** Holders in this process wait for each other here, without requests to the store. */
+  readonly #mutex = new KeyedMutex();
 
   /** `ready` creates the staging bucket, and waits until a store that has just started has loaded its users and policies. */
   constructor(
@@ -84,17 +85,7 @@ export class StoreLocks {
   }
 
   async withLock<T>(name: string, work: (held: StoreLock) => Promise<T>, longer = 0): Promise<T> {
-    const before = this.#last.get(name);
-    const turn = (async () => {
-      await before?.catch(() => undefined);
-      return this.#hold(name, work, this.#lease + longer);
-    })();
-    this.#last.set(name, turn);
-    try {
-      return await turn;
-    } finally {
-      if (this.#last.get(name) === turn) this.#last.delete(name);
-    }
+    return this.#mutex.run(name, () => this.#hold(name, work, this.#lease + longer));
   }
 
   /** Tests whether the store supports conditional writes. Old releases of MinIO do not: then locks work within one manager only. */
