@@ -7,7 +7,7 @@ import type { JobKey } from '../model/job/index.ts';
 import {
   type AttemptKey,
   DelegationError,
-  type EnteredJob,
+  type ForwardedJob,
   type Offer,
   type Permit,
   type RemoteLogOptions,
@@ -49,7 +49,7 @@ export class MemoryServer implements DelegationServer {
   readonly permits: { readonly attempt: AttemptKey; readonly from: AuthenticatedWorker }[] = [];
   readonly reports: { readonly attempt: AttemptKey; readonly report: Report; readonly from: AuthenticatedWorker }[] =
     [];
-  readonly opened: { readonly job: EnteredJob; readonly from: AuthenticatedWorker }[] = [];
+  readonly opened: { readonly job: ForwardedJob; readonly from: AuthenticatedWorker }[] = [];
   readonly logOptions: RemoteLogOptions[] = [];
   permitted: Permit = PERMIT;
   printed: AsyncIterable<Uint8Array> | undefined;
@@ -97,7 +97,7 @@ export class MemoryServer implements DelegationServer {
     this.reports.push({ attempt, report, from });
   }
 
-  async open(job: EnteredJob, from: AuthenticatedWorker) {
+  async open(job: ForwardedJob, from: AuthenticatedWorker) {
     this.#fail();
     this.opened.push({ job, from });
   }

@@ -6,7 +6,7 @@ import { hostedAttemptName } from '../jobs/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import type { JobKey } from '../model/job/index.ts';
 import {
-  type AttemptAt,
+  type TargetAttempt,
   type Credential,
   DelegationError,
   FederationError,
@@ -55,7 +55,7 @@ export function selfTarget(deps: SelfDeps): Target {
         if (from) await server.stop(takenKey(attempt, as), from);
       }),
 
-    async *logs(attempt: AttemptAt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
+    async *logs(attempt: TargetAttempt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
       yield* await told(peerError, async () =>
         server.logs(takenKey(attempt, as), options, await coordinator(as, attempt.service, deps)),
       );
@@ -107,7 +107,7 @@ function authenticated({ bearer }: PeerCredentials, { authenticate }: SelfDeps):
 
 const serviceOf = ({ member }: PeerCredentials) => member.split('/')[1] ?? '';
 
-const takenKey = ({ service, job, epoch }: AttemptAt, { uid, member }: PeerCredentials): JobKey => ({
+const takenKey = ({ service, job, epoch }: TargetAttempt, { uid, member }: PeerCredentials): JobKey => ({
   service,
   id: hostedAttemptName(uid, member, job, epoch, service),
 });

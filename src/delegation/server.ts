@@ -6,7 +6,7 @@ import { CLUSTER_ADMIN } from '../model/service/index.ts';
 import {
   type AttemptKey,
   DelegationError,
-  type EnteredJob,
+  type ForwardedJob,
   type MemberKey,
   type Offer,
   type Permit,
@@ -47,7 +47,7 @@ export interface OriginServer {
   /** Throws `fenced` or `job-gone`. */
   report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void>;
 
-  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void>;
+  open(job: ForwardedJob, from: AuthenticatedWorker): Promise<void>;
 }
 
 /** The coordinator of a worker of this cluster, authenticated by the member key. */

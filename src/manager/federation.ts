@@ -91,7 +91,7 @@ export async function openFederation(
     reconciler?.onPeerRecovered(at);
     watcher?.onReachable(at);
   };
-  const peers = createPeers({ self, isOwn, networks: config.peerNetworks, back });
+  const peers = createPeers({ self, isOwn, networks: config.peerNetworks, onRecovered: back });
   const { clusterId, maxMembers: mostMembers } = config;
   const coordination: Coordination = {
     services: catalog.services,
@@ -121,8 +121,8 @@ export async function openFederation(
     onMemberRequest(member) {
       reconciler?.onMemberRequest(member);
       watcher?.onRequestFrom(member.endpoint, () => {
-        const line = peers.lineTo(resolveMemberAddress(member, coordination));
-        if (line !== 'self') line.hope();
+        const line = peers.connectionTo(resolveMemberAddress(member, coordination));
+        if (line !== 'self') line.retryNow();
       });
     },
     now: catalog.now,

@@ -18,10 +18,10 @@ export interface Target {
   offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer>;
 
   /** Ends an attempt there that is not wanted any more. One that is not there, or has ended: nothing. */
-  stop(attempt: AttemptAt, as: PeerCredentials): Promise<void>;
+  stop(attempt: TargetAttempt, as: PeerCredentials): Promise<void>;
 
   /** What the script of an attempt printed there. Throws a `PeerError` when nobody can be asked. */
-  logs(attempt: AttemptAt, options: RemoteLogOptions, as: PeerCredentials): AsyncIterable<Uint8Array>;
+  logs(attempt: TargetAttempt, options: RemoteLogOptions, as: PeerCredentials): AsyncIterable<Uint8Array>;
 
   /** What is free there, for who decides where jobs go. */
   status(as: PeerCredentials): Promise<Snapshot>;
@@ -36,7 +36,7 @@ export interface Origin {
   report(attempt: AttemptKey, report: Report, as: MemberKey): Promise<void>;
 
   /** Opens a job that entered here. The same id again: the same job. */
-  open(job: EnteredJob, as: MemberKey): Promise<void>;
+  open(job: ForwardedJob, as: MemberKey): Promise<void>;
 }
 
 /** Who speaks to a member: the federation, by the key of the member; and its owner, where there is a grant. */
@@ -52,12 +52,12 @@ export interface AttemptKey {
 }
 
 /** One attempt, as the target keeps it. */
-export interface AttemptAt extends AttemptKey {
+export interface TargetAttempt extends AttemptKey {
   /** Of the worker. */
   readonly service: string;
 }
 
-export interface Offer extends AttemptAt {
+export interface Offer extends TargetAttempt {
   /** Id of the origin's cluster, for people. */
   readonly from: string;
   readonly event: Uint8Array;
@@ -88,7 +88,7 @@ export type RefusalCode =
 
 /** What a target needs to run an attempt: where its files are, and keys for exactly those. */
 export interface Permit {
-  readonly store: StoreOfOrigin;
+  readonly store: OriginStore;
   /** The object that is the input. Absent: the event is. */
   readonly input?: { readonly bucket: string; readonly key: string };
   /** All results go below this prefix; the list of them is the object `manifest`. */
@@ -97,7 +97,7 @@ export interface Permit {
   readonly lease: number;
 }
 
-export interface StoreOfOrigin {
+export interface OriginStore {
   readonly endpoint: string;
   readonly region: string;
   readonly verify: boolean;
@@ -126,7 +126,7 @@ interface Ending {
 }
 
 /** A job that came to a worker. Its rights are those that the service's own token has, whoever called (S3). */
-export interface EnteredJob {
+export interface ForwardedJob {
   /** Of the coordinator's service, and the id that the worker gave it. */
   readonly job: JobKey;
   readonly event: Uint8Array;

@@ -4,28 +4,28 @@ export type { PeerConnection } from './connection/peer-connection.ts';
 export { noManager } from './connection/problems.ts';
 export {
   isTimely,
-  keyIdOf,
+  memberKeyId,
+  recordRequest,
   type SignatureProblem,
   type SignedRequest,
   sign,
   verify,
-  withAsking,
 } from './connection/signature.ts';
 export type { PeerAnswer } from './connection/transport.ts';
 export type {
-  AttemptAt,
   AttemptKey,
-  EnteredJob,
+  ForwardedJob,
   Offer,
   OfferAnswer,
   Origin,
+  OriginStore,
   PeerCredentials,
   Permit,
   RefusalCode,
   RemoteLogOptions,
   Report,
-  StoreOfOrigin,
   Target,
+  TargetAttempt,
 } from './delegation-ports.ts';
 export { ownAddress, type Resolved, resolveCluster } from './directory/addresses.ts';
 export { createPeers, type PeerClients, type PeerConnections, peerClients } from './directory/peers.ts';
@@ -42,7 +42,7 @@ export {
   writeState,
 } from './messages/federation.ts';
 export { readAttempt } from './messages/names.ts';
-export { longestBody, readOffer, readOpened, traceIn } from './messages/offer.ts';
+export { longestBody, parseTrace, readOffer, readOpened } from './messages/offer.ts';
 export { type PassedAnswer, type PassedChange, readPassedAnswer, readPassedChange } from './messages/passed-change.ts';
 export { writePermit } from './messages/permit.ts';
 export { readReport } from './messages/report.ts';

@@ -4,7 +4,7 @@ import { type Delegation, jobKeyText, type PlacementMode, placementModeFor } fro
 import { TimerQueue } from '../../lib/clock.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
-import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.ts';
+import type { AttemptKey, ForwardedJob, Permit, Report } from '../../peers/index.ts';
 import { delegationBackoff } from '../backoff.ts';
 import { InFlightJobs } from '../scoreboard/index.ts';
 import type { OriginServer } from '../server.ts';
@@ -181,7 +181,7 @@ export class Delegator implements Delegation, OriginServer {
     });
   }
 
-  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void> {
+  open(job: ForwardedJob, from: AuthenticatedWorker): Promise<void> {
     return openJob(job, from, this.#deps);
   }
 

@@ -2,7 +2,7 @@ import type { AuthenticatedWorker } from '../../federation/index.ts';
 import { federationGuard } from '../../federation/index.ts';
 import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
 import { jobName } from '../../model/job/index.ts';
-import { type AttemptKey, DelegationError, type EnteredJob, type Permit, type Report } from '../../peers/index.ts';
+import { type AttemptKey, DelegationError, type ForwardedJob, type Permit, type Report } from '../../peers/index.ts';
 import type { OriginServer } from '../server.ts';
 import { type OriginDeps, requesterFor } from './origin.ts';
 import { issuePermit } from './permit.ts';
@@ -34,7 +34,7 @@ export class OriginFollower implements OriginServer {
     return handleReport(attempt, requesterFor(from), report, { ...this.#deps, ...toDo });
   }
 
-  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void> {
+  open(job: ForwardedJob, from: AuthenticatedWorker): Promise<void> {
     return openJob(job, from, this.#deps);
   }
 
@@ -59,7 +59,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
  * no-op.
  */
 export async function openJob(
-  { job, event, invoker }: EnteredJob,
+  { job, event, invoker }: ForwardedJob,
   from: AuthenticatedWorker,
   {
     store,

@@ -2,7 +2,7 @@ import { signatureErrors } from '../../federation/index.ts';
 import { jobKeyText, OWN_STORE, type ReadableFile, readableFile, readEvent } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
-import { type AttemptKey, DelegationError, type Permit, withAsking } from '../../peers/index.ts';
+import { type AttemptKey, DelegationError, type Permit, recordRequest } from '../../peers/index.ts';
 import type { KeyScope, ObjectStore } from '../../ports/index.ts';
 import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
 import { changeForMember, fencedError, findRequestedJob, isCurrentAttempt } from './report.ts';
@@ -41,7 +41,7 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
       const { state, placement } = job;
       const counts = (state === 'offering' || state === 'delegated') && isCurrentAttempt(job, attempt, asker);
       if (!counts || !placement) return undefined;
-      const asked = withAsking(placement.asked, asker.asking);
+      const asked = recordRequest(placement.asked, asker.asking);
       // Without this check, a recorded request would obtain keys.
       if (!asked) throw signatureErrors.repeated();
       return toDelegated(job, placement, asked, word);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import {
-  type AttemptAt,
+  type TargetAttempt,
   type AttemptKey,
   type Offer,
   type OfferAnswer,
@@ -45,7 +45,7 @@ export class ScriptedTarget implements Target {
   readonly member: string;
   readonly offers: { readonly offer: Offer; readonly as: PeerCredentials }[] = [];
   readonly taken = new Map<string, AttemptKey>();
-  readonly stopped: AttemptAt[] = [];
+  readonly stopped: TargetAttempt[] = [];
   /** What it does with the next offers; the last entry is repeated. */
   plays: Play[] = ['take'];
   snapshot: Snapshot = ROOMY;
@@ -80,7 +80,7 @@ export class ScriptedTarget implements Target {
     return { kind: 'taken', attempt: `taken-${offer.epoch}` };
   }
 
-  async stop(attempt: AttemptAt): Promise<void> {
+  async stop(attempt: TargetAttempt): Promise<void> {
     this.stopped.push(attempt);
   }
 
@@ -135,7 +135,7 @@ export class FollowedScript extends QuietTarget implements PolledTarget {
     super(member, false);
   }
 
-  async state({ job }: AttemptAt): Promise<PolledJob | undefined> {
+  async state({ job }: TargetAttempt): Promise<PolledJob | undefined> {
     this.asked++;
     if (this.cannotSay) throw away();
     return this.states.get(job.id) ?? (this.taken.has(job.id) ? { phase: 'Pending' } : undefined);

@@ -2,7 +2,7 @@ import { changeJob, jobKeyText } from '../../jobs/index.ts';
 import { TimerQueue } from '../../lib/clock.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, isFinal, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
-import type { AttemptAt, PeerCredentials, Target } from '../../peers/index.ts';
+import type { TargetAttempt, PeerCredentials, Target } from '../../peers/index.ts';
 import type { DelegationMember } from './federation-cache.ts';
 import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
 import type { RemoteAttempts } from './remote-attempts.ts';
@@ -10,7 +10,7 @@ import { currentPlacement } from './transitions.ts';
 
 /** A cluster that sends no reports and must be polled: a manager written in Go. */
 export interface PolledTarget extends Target {
-  state(attempt: AttemptAt, as: PeerCredentials): Promise<PolledJob | undefined>;
+  state(attempt: TargetAttempt, as: PeerCredentials): Promise<PolledJob | undefined>;
 }
 
 export interface PolledJob {

@@ -2,7 +2,7 @@ import type { Config } from '../../config/index.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 import type { S3Access } from '../../model/job/index.ts';
 import type { FederationOrigin } from '../../model/service/index.ts';
-import type { StoreOfOrigin } from '../../peers/index.ts';
+import type { OriginStore } from '../../peers/index.ts';
 
 /** Addresses of stores that the operator trusts. */
 export interface OperatorStores {
@@ -22,7 +22,7 @@ export const ORIGIN_STORE = 'minio.origin';
  * created the worker, so connections are guarded, unless the operator has registered the same address or the store is
  * our own.
  */
-export function originStoreAccess(store: StoreOfOrigin, origin: FederationOrigin, known: OperatorStores): S3Access {
+export function originStoreAccess(store: OriginStore, origin: FederationOrigin, known: OperatorStores): S3Access {
   const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = store;
   const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }), expiresAt };
   return { type: 's3', endpoint, region, verify, ...keys, guarded: !isVouchedFor(endpoint, origin, known) };

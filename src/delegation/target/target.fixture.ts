@@ -11,14 +11,14 @@ import { readDefinition } from '../../model/service/index.ts';
 import {
   type AttemptKey,
   DelegationError,
-  type EnteredJob,
+  type ForwardedJob,
   type MemberKey,
   type Offer,
   type Origin,
   PeerError,
   type Permit,
   type Report,
-  type StoreOfOrigin,
+  type OriginStore,
 } from '../../peers/index.ts';
 import type { JobStore, ObjectStore, Runner, ServiceRecord } from '../../ports/index.ts';
 import type { ObjectStoreServer } from '../../s3-server/index.ts';
@@ -40,7 +40,7 @@ export const KEY = new Secret('member-key');
 export class ScriptedOrigin implements Origin {
   readonly permits: AttemptKey[] = [];
   readonly reports: { attempt: AttemptKey; report: Report }[] = [];
-  readonly opened: EnteredJob[] = [];
+  readonly opened: ForwardedJob[] = [];
   /** No request is answered. */
   silent = false;
   /** The answer to every request, if set. */
@@ -50,10 +50,10 @@ export class ScriptedOrigin implements Origin {
   input: { bucket: string; key: string } | undefined;
   /** A permit is issued only after this resolves. */
   gate: Promise<void> = Promise.resolve();
-  store: StoreOfOrigin;
+  store: OriginStore;
   readonly objects: ObjectStoreServer;
 
-  constructor(store: StoreOfOrigin, objects: ObjectStoreServer) {
+  constructor(store: OriginStore, objects: ObjectStoreServer) {
     this.store = store;
     this.objects = objects;
   }
@@ -85,7 +85,7 @@ export class ScriptedOrigin implements Origin {
     this.reports.push({ attempt, report });
   }
 
-  async open(job: EnteredJob, as: MemberKey): Promise<void> {
+  async open(job: ForwardedJob, as: MemberKey): Promise<void> {
     this.#answer(as);
     this.opened.push(job);
   }

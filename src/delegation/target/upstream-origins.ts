@@ -8,7 +8,7 @@ import type { TargetConfig } from './target.ts';
 export interface UpstreamOriginsDeps extends Pick<TargetConfig, 'unreadable'> {
   /** `OSCAR_CLUSTERS`. */
   readonly registered: Config['clusters'];
-  readonly lines: Pick<PeerConnections, 'lineTo'>;
+  readonly lines: Pick<PeerConnections, 'connectionTo'>;
 }
 
 /** Deadlines within the 20 s for which a Go manager waits for the answer to a delegated job. */
@@ -45,7 +45,7 @@ async function askConfig(
   { registered, lines }: Pick<UpstreamOriginsDeps, 'registered' | 'lines'>,
 ): Promise<unknown> {
   const resolved = resolveCluster(clusterId, undefined, { registered, networks: [], isOwn: () => false });
-  const line = 'address' in resolved ? lines.lineTo(resolved.address) : 'self';
+  const line = 'address' in resolved ? lines.connectionTo(resolved.address) : 'self';
   if (line === 'self') return refuse(clusterId, 'is this cluster');
   try {
     const { status, json } = await line.send({

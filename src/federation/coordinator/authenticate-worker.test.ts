@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
-import { keyIdOf, sign } from '../../peers/index.ts';
+import { memberKeyId, sign } from '../../peers/index.ts';
 import { createService } from '../../services/index.ts';
 import { alice, body } from '../../services/services.fixture.ts';
 import { openScene, type Scene } from '../worker/workers.fixture.ts';
@@ -22,9 +22,9 @@ async function openFederation(change: (member: LedgerMember) => readonly LedgerM
   const { service, version } = await createService(alice, body({ name: 'cow' }), catalog);
   const federation = { role: 'coordinator', uid: UID, revision: 1, committed: true } as const;
   await catalog.services.replace({ ...service, federation }, version);
-  await catalog.secrets.put('member', keyIdOf(key), { key });
+  await catalog.secrets.put('member', memberKeyId(key), { key });
   const place = { clusterId: 'b', endpoint: 'https://b.example', verify: true, guarded: true, kind: 'oscar' } as const;
-  const member: LedgerMember = { ...place, service: 'calf', keyId: keyIdOf(key), state: 'made', since: 0 };
+  const member: LedgerMember = { ...place, service: 'calf', keyId: memberKeyId(key), state: 'made', since: 0 };
   const ledger: Ledger = {
     uid: UID,
     service: 'cow',
@@ -81,19 +81,19 @@ test('signature: a member that was removed and created again is accepted with it
   const next = newKey();
   await using federation = await openFederation((member) => [
     { ...member, state: 'undoing' },
-    { ...member, keyId: keyIdOf(next) },
+    { ...member, keyId: memberKeyId(next) },
   ]);
   const { scene, key } = federation;
-  await scene.catalog.secrets.put('member', keyIdOf(next), { key: next });
+  await scene.catalog.secrets.put('member', memberKeyId(next), { key: next });
   assert.equal((await authenticateWorker(signed(next, scene), scene.catalog)).member.state, 'made');
   await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'bad-signature' });
 });
 
 test('signature: during a key rotation both keys of a member are accepted', async () => {
   const next = newKey();
-  await using federation = await openFederation((member) => [{ ...member, nextKeyId: keyIdOf(next) }]);
+  await using federation = await openFederation((member) => [{ ...member, nextKeyId: memberKeyId(next) }]);
   const { scene, key } = federation;
-  await scene.catalog.secrets.put('member', keyIdOf(next), { key: next });
+  await scene.catalog.secrets.put('member', memberKeyId(next), { key: next });
   for (const each of [key, next]) await authenticateWorker(signed(each, scene), scene.catalog);
   await assert.rejects(authenticateWorker(signed(newKey(), scene), scene.catalog), { code: 'bad-signature' });
 });

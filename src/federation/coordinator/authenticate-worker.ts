@@ -3,7 +3,7 @@ import type { SeenRequest } from '../../model/job/index.ts';
 import {
   FederationError,
   isTimely,
-  keyIdOf,
+  memberKeyId,
   readMember,
   type SignatureProblem,
   type SignedRequest,
@@ -56,7 +56,7 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   for (const { entry, key } of candidates) {
     const verified = verify(header, request, () => key, stores.now());
     if ('member' in verified) {
-      if (once && !(await recordKeyUse(keyIdOf(key), { time, nonce }, stores))) throw signatureErrors.repeated();
+      if (once && !(await recordKeyUse(memberKeyId(key), { time, nonce }, stores))) throw signatureErrors.repeated();
       stores.onMemberRequest?.(entry);
       const record = await findCoordinator(ledger, request.service, stores);
       return { ledger, member: entry, record, asking: { time, nonce } };

@@ -1,6 +1,6 @@
 import { allSettled } from '../../lib/concurrency.ts';
 import { type Definition, readDefinition } from '../../model/service/index.ts';
-import { type Credential, FederationError, keyIdOf, PeerError, type Probe, withinDeadline } from '../../peers/index.ts';
+import { type Credential, FederationError, memberKeyId, PeerError, type Probe, withinDeadline } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { type DesiredMember, requireLedgerCapacity } from './align.ts';
 import { budgetsFor, type Caller, type Coordination, LONGEST_CREATE } from './coordination.ts';
@@ -141,7 +141,7 @@ async function begin(
   const now = deps.now();
   const parts = probed.map((each) => {
     const key = deps.newKey();
-    const keyId = keyIdOf(key);
+    const keyId = memberKeyId(key);
     keys.set(keyId, key);
     const { instance } = each.ready ?? {};
     const member: LedgerMember = {

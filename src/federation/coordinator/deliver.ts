@@ -2,7 +2,7 @@ import { allSettled } from '../../lib/concurrency.ts';
 import type { Secret } from '../../lib/secret.ts';
 import {
   type Credential,
-  keyIdOf,
+  memberKeyId,
   type MemberKey,
   type Peer,
   PeerError,
@@ -193,7 +193,7 @@ async function updateWithKey(key: Secret, peer: Peer, task: Ordered): Promise<Me
   if (!state) return undefined;
   throwIfAny(twin(state.instance));
   const result = await updateIfNeeded(peer, keyed, member.keyId, state);
-  return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: keyIdOf(key) } : result;
+  return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: memberKeyId(key) } : result;
 }
 
 function throwIfAny(problem: PeerError | undefined): void {

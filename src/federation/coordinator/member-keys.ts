@@ -1,7 +1,7 @@
 import { allSettled } from '../../lib/concurrency.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { SeenRequest, SeenRequests } from '../../model/job/index.ts';
-import { type Credential, withAsking } from '../../peers/index.ts';
+import { type Credential, recordRequest } from '../../peers/index.ts';
 import type { SecretStore } from '../../ports/index.ts';
 import { isWriteConflict } from './ledger.ts';
 
@@ -56,7 +56,7 @@ function readCredential(kept: Secret): Credential {
 export async function recordKeyUse(id: string, asking: SeenRequest, { secrets }: KeyStore): Promise<boolean> {
   return amendKey(id, { secrets }, ({ asked: before }) => {
     const known = before && (JSON.parse(before.reveal()) as SeenRequests);
-    const asked = withAsking(known, asking);
+    const asked = recordRequest(known, asking);
     return asked && { asked: new Secret(JSON.stringify(asked)) };
   });
 }

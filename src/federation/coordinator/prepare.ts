@@ -1,6 +1,6 @@
 import type { Secret } from '../../lib/secret.ts';
 import { GRANT_SLOT, REFRESH_TOKEN_SLOT, type Replica, type Service } from '../../model/service/index.ts';
-import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { memberProblems } from '../topology.ts';
 import { alignLedger, type DesiredMember, endIdleMembers } from './align.ts';
@@ -57,8 +57,8 @@ export async function prepareChange(
     ...(rekey && { rekey }),
     newKeyId: () => {
       const key = deps.newKey();
-      added.set(keyIdOf(key), key);
-      return keyIdOf(key);
+      added.set(memberKeyId(key), key);
+      return memberKeyId(key);
     },
     now: deps.now(),
   });

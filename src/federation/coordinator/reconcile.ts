@@ -81,8 +81,8 @@ export class Reconciler {
   onMemberRequest(member: LedgerMember): void {
     if (!this.#rounds.canRetryNow(member.keyId, this.#deps.now())) return;
     const address = resolveMemberAddress(member, this.#deps);
-    const line = this.#deps.peers.lineTo?.(address);
-    if (line && line !== 'self') line.hope();
+    const line = this.#deps.peers.connectionTo?.(address);
+    if (line && line !== 'self') line.retryNow();
     this.onPeerRecovered(address.endpoint);
   }
 

@@ -2,7 +2,7 @@ import type { Admin, User } from '../../identity/index.ts';
 import { allSettled } from '../../lib/concurrency.ts';
 import type { Version } from '../../lib/version.ts';
 import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../model/service/index.ts';
-import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { isRace, type ServiceRecord } from '../../ports/index.ts';
 import { admit, type Services, ServicesError, toStorageClaim } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
@@ -26,7 +26,7 @@ export async function adoptWorker(
   workers: Workers,
 ): Promise<void> {
   const { catalog } = workers;
-  const keyId = keyIdOf(order.key);
+  const keyId = memberKeyId(order.key);
   for (;;) {
     await rejectEnded(keyId, catalog);
     const record = await catalog.services.get(order.name);

@@ -1,5 +1,5 @@
 import type { Secret } from '../../lib/secret.ts';
-import { isTimely, keyIdOf, type MemberKey, readMember, type SignedRequest, verify } from '../../peers/index.ts';
+import { isTimely, memberKeyId, type MemberKey, readMember, type SignedRequest, verify } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { signatureErrors } from '../signature-refusals.ts';
 import { findWorkerByKey, findWorkerKeys, recordMemberKeyUse } from './member-key.ts';
@@ -34,7 +34,7 @@ export async function authenticateCoordinator(request: CoordinatorRequest, { cat
   if (brought) {
     const refused = check(brought.key);
     if (refused) throw signatureErrors[refused]();
-    return (await findWorkerByKey(brought, service, keyIdOf(brought.key), { catalog })).keyId;
+    return (await findWorkerByKey(brought, service, memberKeyId(brought.key), { catalog })).keyId;
   }
   const known = (await findWorkerKeys(uid, service, { catalog })) ?? (await throwUnknownKey(uid, service, { catalog }));
   const refused = known.keys.map(check);

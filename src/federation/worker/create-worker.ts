@@ -2,7 +2,7 @@ import type { Admin, User } from '../../identity/index.ts';
 import { parseJson } from '../../lib/json.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { REFRESH_TOKEN_SLOT, readDefinition } from '../../model/service/index.ts';
-import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { createService, ServicesError } from '../../services/index.ts';
 import { storeMemberKey } from './member-key.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
@@ -16,7 +16,7 @@ import { isWorkerWithKey, toWorkerRole, type Workers } from './worker-role.ts';
  */
 export async function createWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
   const { catalog } = workers;
-  const keyId = keyIdOf(order.key);
+  const keyId = memberKeyId(order.key);
   parseWorker(parseOrderBody(order.body), order.name);
   for (;;) {
     await rejectEnded(keyId, catalog);

@@ -65,7 +65,7 @@ export async function forwardChange(
       `${refused?.message}. The change cannot be forwarded: ${resolved.problem}`,
     );
   }
-  const line = coordination.peers.lineTo?.(resolved.address);
+  const line = coordination.peers.connectionTo?.(resolved.address);
   if (line === 'self') {
     return changeLocally({ principal, credential }, record, intention, coordination);
   }
@@ -107,13 +107,13 @@ async function ask(
   line: PeerConnection,
   record: WorkerRecord,
   change: PassedChange,
-  { as, credential }: { readonly as: Parameters<PeerConnection['ask']>[1]; readonly credential: Credential },
+  { as, credential }: { readonly as: Parameters<PeerConnection['sendSigned']>[1]; readonly credential: Credential },
 ): Promise<PeerAnswer> {
   const { clusterId, service } = record.service.federation.origin;
   const request = { method: 'POST', path: `/system/federation/${service}/changes`, deadline: DEADLINE } as const;
   const headers = authorization(credential, clusterId);
   try {
-    return await line.ask({ ...request, headers, body: JSON.stringify(change) }, as);
+    return await line.sendSigned({ ...request, headers, body: JSON.stringify(change) }, as);
   } catch (error) {
     if (!(error instanceof PeerError)) throw error;
     throw error.code === 'unreachable'
@@ -184,7 +184,7 @@ export async function notifyDeparture(record: WorkerRecord, { coordination, work
   const { uid, keyId, origin } = record.service.federation;
   const resolved = resolveCoordinator(record, coordination);
   if ('problem' in resolved || resolved.address.kind === 'upstream') return;
-  const line = coordination.peers.lineTo?.(resolved.address);
+  const line = coordination.peers.connectionTo?.(resolved.address);
   if (line === 'self') return recordDeparture(uid, keyId, coordination);
   const key = (await loadMemberKey(keyId, workers.catalog))?.key;
   if (!line || !key) return;
@@ -192,6 +192,6 @@ export async function notifyDeparture(record: WorkerRecord, { coordination, work
   const as = { uid, member: workerMemberId(record), key };
   await withinDeadline(
     DEPARTURE_DEADLINE,
-    line.ask({ method: 'POST', path, headers: {}, deadline: DEPARTURE_DEADLINE }, as),
+    line.sendSigned({ method: 'POST', path, headers: {}, deadline: DEPARTURE_DEADLINE }, as),
   ).catch(() => undefined);
 }

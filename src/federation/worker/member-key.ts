@@ -1,5 +1,5 @@
 import { Secret } from '../../lib/secret.ts';
-import { keyIdOf, type MemberKey } from '../../peers/index.ts';
+import { memberKeyId, type MemberKey } from '../../peers/index.ts';
 import { isRace, type Journal, type SecretRecord } from '../../ports/index.ts';
 import type { Services } from '../../services/index.ts';
 import { deleteOriginal } from './original-service.ts';
@@ -41,7 +41,7 @@ async function expireFormerKey(keyId: string, stores: Stores): Promise<void> {
   const record = await stores.secrets.get(SECRET_KIND, keyId);
   const { key, former } = record?.values ?? {};
   if (!record || !key || !former) return;
-  await deleteMemberData(keyIdOf(former), stores);
+  await deleteMemberData(memberKeyId(former), stores);
   try {
     await storeMemberKey(keyId, { key }, stores, record.version);
   } catch (error) {

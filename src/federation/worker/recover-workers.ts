@@ -1,5 +1,5 @@
 import { forEachSettled } from '../../lib/concurrency.ts';
-import { keyIdOf } from '../../peers/index.ts';
+import { memberKeyId } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { deleteMemberData, loadMemberKey } from './member-key.ts';
 import { endWorker, restoreOriginal } from './release-worker.ts';
@@ -38,7 +38,7 @@ async function endIfTombstoned(work: WorkerIntent, workers: Workers): Promise<bo
 /** Deletes what is stored under the id of a replaced key; the key itself is stored with its successor. */
 async function deleteReplacedKeyData(keyId: string, catalog: Workers['catalog']): Promise<void> {
   const former = (await loadMemberKey(keyId, catalog))?.former;
-  if (former) await deleteMemberData(keyIdOf(former.key), catalog);
+  if (former) await deleteMemberData(memberKeyId(former.key), catalog);
 }
 
 async function undoIntent({ service, keyId, revision }: WorkerIntent, { catalog }: Workers): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Admin, User } from '../../identity/index.ts';
-import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { isRace } from '../../ports/index.ts';
 import { oldVersion, ServicesError } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
@@ -35,7 +35,7 @@ const ANY_REVISION = -1;
 export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<boolean> {
   const definition = parseOrderBody(order.body);
   parseWorker(definition, order.name);
-  const keyId = keyIdOf(order.key);
+  const keyId = memberKeyId(order.key);
   if (!(await installKey(principal, order, keyId, workers))) return false;
   const { name, revision, digest, origin } = order;
   await updateWorker(name, { revision, digest, definition, origin }, keyId, workers);

@@ -3,7 +3,7 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import type { Version } from '../../lib/version.ts';
 import {
   type Credential,
-  keyIdOf,
+  memberKeyId,
   type MemberKey,
   type Peer,
   PeerError,
@@ -26,7 +26,7 @@ export type Authenticate = (credential: Credential) => Promise<Admin | User>;
  * connection.
  */
 export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
-  const opened = (name: string, as: MemberKey) => findWorkerByKey(as, name, keyIdOf(as.key), workers);
+  const opened = (name: string, as: MemberKey) => findWorkerByKey(as, name, memberKeyId(as.key), workers);
   const keyOf = async (name: string, as: MemberKey) => {
     const { keyId, isAnother } = await opened(name, as);
     if (!isAnother) return keyId;

@@ -1,5 +1,5 @@
 import type { FederationRole, Service } from '../../model/service/index.ts';
-import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import type { Services } from '../../services/index.ts';
 import type { Audit } from '../audit.ts';
@@ -21,7 +21,7 @@ export function toWorkerRole(
   how: Pick<WorkerRole, 'adopted' | 'digest'>,
 ): WorkerRole {
   const { uid, revision, key, origin } = order;
-  return { role: 'worker', uid, revision, keyId: keyIdOf(key), origin, ...how };
+  return { role: 'worker', uid, revision, keyId: memberKeyId(key), origin, ...how };
 }
 
 export function isWorker(record: ServiceRecord | undefined): record is WorkerRecord {

@@ -5,7 +5,7 @@ import { EmbeddedStore } from '../../adapters/object-stores/embedded/index.ts';
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { newServiceToken } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
-import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { RESERVATION_LIFETIME } from '../../ports/index.ts';
 import { openObjectStore } from '../../s3-server/index.ts';
 import { createService, recoverServices, type Services } from '../../services/index.ts';
@@ -65,7 +65,7 @@ export function order(changes: Partial<WorkerOrder> = {}, document: object = WOR
     digest: hash('sha256', text, 'hex'),
     ...changes,
   };
-  return { ...made, keyId: keyIdOf(made.key) };
+  return { ...made, keyId: memberKeyId(made.key) };
 }
 
 /** The order for a later revision of the same member. */

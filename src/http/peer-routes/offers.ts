@@ -8,7 +8,7 @@ import {
 } from '../../delegation/index.ts';
 import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
-import { longestBody, readOffer, traceIn, writeStatus } from '../../peers/index.ts';
+import { longestBody, readOffer, parseTrace, writeStatus } from '../../peers/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
@@ -58,7 +58,7 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     const from = await coordinator(request, service);
     const read = requireValid(readOffer(readJsonBody(request)));
     if (read.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
-    const offer = { ...read, service, ...traceIn(headerText(request, 'traceparent')) };
+    const offer = { ...read, service, ...parseTrace(headerText(request, 'traceparent')) };
     const { attempt } = await delegation.offer(offer, { ...from, principal: ownerIn(request) });
     return reply.code(201).header('location', `/system/jobs/${service}/${attempt}`).send({ attempt });
   });

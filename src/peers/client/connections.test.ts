@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
-import type { AttemptAt, Offer } from '../delegation-ports.ts';
+import type { Offer, TargetAttempt } from '../delegation-ports.ts';
 import { UpstreamTarget } from '../go/upstream-target.ts';
 import { EndpointTarget } from './endpoint-target.ts';
 import { HttpOrigin } from './http-origin.ts';
@@ -16,7 +16,7 @@ const SPEAKER = {
   bearer: new Secret('alice'),
 };
 const JOB = { service: 'cow', id: 'cow-1' };
-const AT: AttemptAt = { job: JOB, epoch: 3, service: 'cow' };
+const AT: TargetAttempt = { job: JOB, epoch: 3, service: 'cow' };
 const OFFER: Offer = { ...AT, from: 'a', event: Buffer.from('{}'), trigger: 'job', pinned: false };
 const LOOPBACK = { address: '127.0.0.1', prefix: 32, family: 'ipv4' } as const;
 
@@ -26,11 +26,11 @@ const POOL = 8;
 
 /** Everything that is ever said to another cluster about jobs, one thing after the other. */
 async function everything(t: TestContext, said: () => Said | undefined, deadline = 3_000) {
-  const { endpoint, address, line, sockets } = await listen(t, said);
+  const { endpoint, address, connection, sockets } = await listen(t, said);
   const deadlines = { ...TARGET_DEADLINES, offer: deadline, stop: deadline, status: deadline, logs: deadline };
-  const target = new HttpTarget(address, line, deadlines);
-  const upstream = new UpstreamTarget({ ...address, kind: 'upstream' }, line, deadlines);
-  const origin = new HttpOrigin(address, line, { permit: deadline, report: deadline, open: deadline });
+  const target = new HttpTarget(address, connection, deadlines);
+  const upstream = new UpstreamTarget({ ...address, kind: 'upstream' }, connection, deadlines);
+  const origin = new HttpOrigin(address, connection, { permit: deadline, report: deadline, open: deadline });
   const any = new EndpointTarget({ url: endpoint, verify: true, headers: {}, networks: [LOOPBACK], deadline });
   t.after(() => any.close());
   const read = (log: AsyncIterable<Uint8Array>) => Array.fromAsync(log);

@@ -7,7 +7,7 @@ import { createAuthenticator } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { createService } from '../../services/index.ts';
 import { admin, alice, bob, body } from '../../services/services.fixture.ts';
-import { keyIdOf } from '../connection/signature.ts';
+import { memberKeyId } from '../connection/signature.ts';
 import { FederationError } from '../errors.ts';
 
 export const ALICE = new Secret('token-of-alice');
@@ -72,7 +72,7 @@ interface Member {
 function newMember(clusterId: string, state: LedgerMember['state']): Member {
   const key = new Secret(randomBytes(32).toString('hex'));
   const place = { clusterId, endpoint: `https://${clusterId}.example`, verify: true, guarded: false } as const;
-  return { key, entry: { ...place, service: 'cow', kind: 'oscar', keyId: keyIdOf(key), state, since: 0 } };
+  return { key, entry: { ...place, service: 'cow', kind: 'oscar', keyId: memberKeyId(key), state, since: 0 } };
 }
 
 /** A coordinator as it is once its members are made. */

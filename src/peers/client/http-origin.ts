@@ -2,14 +2,14 @@ import { serviceName } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer } from '../connection/transport.ts';
-import type { AttemptKey, EnteredJob, Origin, Permit, Report } from '../delegation-ports.ts';
+import type { AttemptKey, ForwardedJob, Origin, Permit, Report } from '../delegation-ports.ts';
 import { DelegationError, type DelegationErrorCode, FederationError } from '../errors.ts';
 import { jobId, readCode, writeAttempt } from '../messages/names.ts';
 import { writeOpened } from '../messages/offer.ts';
 import { readPermit } from '../messages/permit.ts';
 import { writeReport } from '../messages/report.ts';
 import type { MemberKey, PeerAddress } from '../peer.ts';
-import { legal } from './legal.ts';
+import { requireValid } from './legal.ts';
 
 /** Milliseconds for each kind of call. */
 export interface OriginDeadlines {
@@ -26,19 +26,19 @@ export const ORIGIN_DEADLINES: OriginDeadlines = { permit: 5_000, report: 5_000,
 /** Another manager of ours as the origin of jobs, over HTTP (docs/peer-protocol.md). */
 export class HttpOrigin implements Origin {
   readonly #address: PeerAddress;
-  readonly #line: PeerConnection;
+  readonly #connection: PeerConnection;
   readonly #deadlines: OriginDeadlines;
 
-  constructor(address: PeerAddress, line: PeerConnection, deadlines: OriginDeadlines = ORIGIN_DEADLINES) {
+  constructor(address: PeerAddress, connection: PeerConnection, deadlines: OriginDeadlines = ORIGIN_DEADLINES) {
     this.#address = address;
-    this.#line = line;
+    this.#connection = connection;
     this.#deadlines = deadlines;
   }
 
   async permit(attempt: AttemptKey, as: MemberKey): Promise<Permit> {
     const { service } = this.#legal(attempt.job);
     const request = { method: 'GET', path: '/system/config', query: writeAttempt(attempt), headers: {} } as const;
-    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.permit }, as);
+    const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.permit }, as);
     if (answer.status !== 200) throw this.#problem(answer, service);
     const read = readPermit(answer.json);
     if ('problems' in read) throw noManager(this.#address);
@@ -49,20 +49,20 @@ export class HttpOrigin implements Origin {
     const { service, id } = this.#legal(job);
     const path = `/system/federation/${service}/jobs/${id}/attempts/${epoch}`;
     const request = { method: 'POST', path, headers: {}, body: writeReport(report) } as const;
-    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.report }, as);
+    const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.report }, as);
     if (answer.status !== 204) throw this.#problem(answer, service);
   }
 
-  async open(entered: EnteredJob, as: MemberKey): Promise<void> {
+  async open(entered: ForwardedJob, as: MemberKey): Promise<void> {
     const { service } = this.#legal(entered.job);
     const path = `/system/federation/${service}/jobs`;
     const request = { method: 'POST', path, headers: {}, body: writeOpened(entered) } as const;
-    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.open }, as);
+    const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.open }, as);
     if (answer.status !== 201) throw this.#problem(answer, service);
   }
 
-  #legal({ service, id }: EnteredJob['job']): EnteredJob['job'] {
-    return { service: legal(serviceName, service, this.#address), id: legal(jobId, id, this.#address) };
+  #legal({ service, id }: ForwardedJob['job']): ForwardedJob['job'] {
+    return { service: requireValid(serviceName, service, this.#address), id: requireValid(jobId, id, this.#address) };
   }
 
   #problem(answer: PeerAnswer, service: string): Error {

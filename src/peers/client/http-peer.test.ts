@@ -236,7 +236,7 @@ test('who is silent is not asked in the background for a while, and users always
 
 test('who was silent and answers again is told of once', async (t) => {
   const back: string[] = [];
-  const { standIn, peer } = await setUp(t, { back: ({ endpoint }) => back.push(endpoint) });
+  const { standIn, peer } = await setUp(t, { onRecovered: ({ endpoint }) => back.push(endpoint) });
   await peer.create(ORDER, OWNER);
   standIn.fault = ({ socket }) => socket.resetAndDestroy() !== undefined;
   await assert.rejects(peer.inspect('cow', KEY), { code: 'unreachable' });

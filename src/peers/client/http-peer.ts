@@ -44,82 +44,92 @@ const DEADLINES: Deadlines = { look: 3_000, make: 8_000, end: 3_000 };
 /** Another manager of ours, over HTTP (docs/peer-protocol.md). */
 export class HttpPeer implements Peer {
   readonly #address: PeerAddress;
-  readonly #line: PeerConnection;
+  readonly #connection: PeerConnection;
   readonly #deadlines: Deadlines;
 
-  constructor(address: PeerAddress, line: PeerConnection, deadlines: Deadlines = DEADLINES) {
+  constructor(address: PeerAddress, connection: PeerConnection, deadlines: Deadlines = DEADLINES) {
     this.#address = address;
-    this.#line = line;
+    this.#connection = connection;
     this.#deadlines = deadlines;
   }
 
   async probe(name: string, as: Credential): Promise<Probe> {
     const headers = authorization(as, this.#address.clusterId);
-    const request = { method: 'GET', path: this.#federationOf(name), headers, deadline: this.#deadlines.look } as const;
-    const answer = await this.#line.send({ ...request, repeatable: true });
+    const request = {
+      method: 'GET',
+      path: this.#federationPath(name),
+      headers,
+      deadline: this.#deadlines.look,
+    } as const;
+    const answer = await this.#connection.send({ ...request, repeatable: true });
     if (answer.status !== 200) throw peerProblem(answer.status, name, this.#address);
-    return this.#understood(readProbe(answer.json));
+    return this.#requireValid(readProbe(answer.json));
   }
 
   async create(order: WorkerOrder, as: Credential): Promise<void> {
-    const { status } = await this.#give('POST', order, {}, as);
+    const { status } = await this.#sendOrder('POST', order, {}, as);
     if (status !== 201) throw peerProblem(status, order.name, this.#address);
   }
 
   async adopt(order: WorkerOrder, version: string, as: Credential): Promise<void> {
-    const { status } = await this.#give('PUT', order, { 'if-match': `"${version}"` }, as);
+    const { status } = await this.#sendOrder('PUT', order, { 'if-match': `"${version}"` }, as);
     if (status !== 204) throw peerProblem(status, order.name, this.#address);
   }
 
   async rekey(order: WorkerOrder, as: Credential): Promise<boolean> {
-    const answer = await this.#give('PUT', order, { 'if-match': '*' }, as);
-    if (isNone(answer)) return false;
+    const answer = await this.#sendOrder('PUT', order, { 'if-match': '*' }, as);
+    if (isNotFound(answer)) return false;
     if (answer.status !== 204) throw peerProblem(answer.status, order.name, this.#address);
     return true;
   }
 
   async inspect(name: string, as: MemberKey): Promise<WorkerState | undefined> {
-    const request = { method: 'GET', path: this.#federationOf(name), headers: {} } as const;
-    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.look }, as);
-    if (isNone(answer)) return undefined;
+    const request = { method: 'GET', path: this.#federationPath(name), headers: {} } as const;
+    const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.look }, as);
+    if (isNotFound(answer)) return undefined;
     if (answer.status !== 200) throw peerProblem(answer.status, name, this.#address);
-    return this.#understood(readState(answer.json));
+    return this.#requireValid(readState(answer.json));
   }
 
   async update(order: WorkerOrder, as: MemberKey): Promise<void> {
     const { name } = order;
-    const request = { method: 'PUT', path: this.#federationOf(name), headers: {}, body: writeChange(order) } as const;
-    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.make }, as);
+    const request = { method: 'PUT', path: this.#federationPath(name), headers: {}, body: writeChange(order) } as const;
+    const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.make }, as);
     if (answer.status === 204) return;
     // With the key of a worker its name cannot belong to anything else: it is the revision that does not fit.
     if (answer.status === 409) throw peerProblem(412, name, this.#address);
-    if (isNone(answer)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
+    if (isNotFound(answer)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
     throw peerProblem(answer.status, name, this.#address);
   }
 
   async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed> {
     const headers = { [FEDERATION_HEADER]: writeKey(as) };
-    const request = { method: 'DELETE', path: this.#federationOf(name), query: `how=${how}`, headers } as const;
-    const { status, worker } = await this.#line.ask({ ...request, deadline: this.#deadlines.end }, as);
+    const request = { method: 'DELETE', path: this.#federationPath(name), query: `how=${how}`, headers } as const;
+    const { status, worker } = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.end }, as);
     // It ended before, which is what was asked for.
     if (status !== 204 && status !== 410) throw peerProblem(status, name, this.#address);
     return worker === ANOTHER_KEY ? 'held' : 'ended';
   }
 
-  #give(method: 'POST' | 'PUT', order: WorkerOrder, more: Record<string, string>, as: Credential): Promise<PeerAnswer> {
+  #sendOrder(
+    method: 'POST' | 'PUT',
+    order: WorkerOrder,
+    more: Record<string, string>,
+    as: Credential,
+  ): Promise<PeerAnswer> {
     const own = authorization(as, this.#address.clusterId);
     const headers = { ...own, ...more, [FEDERATION_HEADER]: writeOrder(order) };
     const body = order.body.reveal();
     const request = { method, path: '/system/services', headers, body, deadline: this.#deadlines.make } as const;
-    return this.#line.send({ ...request, repeatable: true });
+    return this.#connection.send({ ...request, repeatable: true });
   }
 
-  #understood<T>(read: Read<T>): T {
+  #requireValid<T>(read: Read<T>): T {
     if ('value' in read) return read.value;
     throw noManager(this.#address);
   }
 
-  #federationOf(name: string): string {
+  #federationPath(name: string): string {
     if (serviceName.read(name) === undefined)
       throw this.#problem('failed', `was not asked: "${name}" is no name of a service`);
     return `/system/services/${name}/federation`;
@@ -131,4 +141,4 @@ export class HttpPeer implements Peer {
 }
 
 /** A manager says "none" without words or in JSON; other servers have a page for what they do not know. */
-const isNone = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);
+const isNotFound = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);

@@ -20,9 +20,9 @@ const OFFER: Offer = {
 };
 
 async function targetThatSays(t: TestContext, said: Said | undefined) {
-  const { address, line, requests } = await listen(t, () => said);
+  const { address, connection, requests } = await listen(t, () => said);
   const deadlines = { ...TARGET_DEADLINES, offer: 100, stop: 100, status: 100 };
-  return { target: new HttpTarget(address, line, said ? undefined : deadlines), requests };
+  return { target: new HttpTarget(address, connection, said ? undefined : deadlines), requests };
 }
 
 test('an offer goes out like this', async (t) => {
@@ -88,8 +88,8 @@ for (const [said, code] of unknown) {
 
 test('nothing gets into a path or a header that is no name', async (t) => {
   const { target, requests } = await targetThatSays(t, { status: 201 });
-  const { address, line } = await listen(t, () => undefined);
-  const origin = new HttpOrigin(address, line);
+  const { address, connection } = await listen(t, () => undefined);
+  const origin = new HttpOrigin(address, connection);
   const failed = { name: 'PeerError', code: 'failed' };
   for (const id of ['a/b', '../x', 'x\r\ny: z', '']) {
     await assert.rejects(target.offer({ ...OFFER, job: { ...JOB, id } }, SPEAKER), failed);
@@ -122,8 +122,8 @@ test('a log, too, is asked for in their time when clocks are apart', async (t) =
     times.push(Number(String(headers['x-oscar-member']).split(';')[2]));
     return times.length === 1 ? { status: 401 } : { status: 200, text: 'printed' };
   });
-  const line = new PeerConnection(address, transport, { now: () => Date.now() - 3_600_000 });
-  const log = new HttpTarget(address, line).logs(OFFER, { timestamps: true, follow: false }, SPEAKER);
+  const connection = new PeerConnection(address, transport, { now: () => Date.now() - 3_600_000 });
+  const log = new HttpTarget(address, connection).logs(OFFER, { timestamps: true, follow: false }, SPEAKER);
   assert.equal(Buffer.concat(await Array.fromAsync(log)).toString(), 'printed');
   const [first = 0, second = 0] = times;
   assert.ok(second - first > 3_500_000);
@@ -148,17 +148,19 @@ const told: [Said | undefined, string, string][] = [
 ];
 for (const [said, name, code] of told) {
   test(`${JSON.stringify(said) ?? 'no answer'} of an origin is "${code}"`, async (t) => {
-    const { address, line } = await listen(t, () => said);
+    const { address, connection } = await listen(t, () => said);
     const deadlines = { permit: 100, report: 100, open: 100 };
-    const origin = new HttpOrigin(address, line, said ? ORIGIN_DEADLINES : deadlines);
+    const origin = new HttpOrigin(address, connection, said ? ORIGIN_DEADLINES : deadlines);
     await assert.rejects(origin.permit(ATTEMPT, SPEAKER), { name, code });
     await assert.rejects(origin.report(ATTEMPT, { state: 'running' }, SPEAKER), { name, code });
   });
 }
 
 test('what an origin is asked goes out like this', async (t) => {
-  const { address, line, requests } = await listen(t, ({ url }) => ({ status: url.endsWith('jobs') ? 201 : 204 }));
-  const origin = new HttpOrigin(address, line);
+  const { address, connection, requests } = await listen(t, ({ url }) => ({
+    status: url.endsWith('jobs') ? 201 : 204,
+  }));
+  const origin = new HttpOrigin(address, connection);
   await assert.rejects(origin.permit(ATTEMPT, SPEAKER));
   await origin.report(ATTEMPT, { state: 'released', reason: 'NoRoom', message: 'none' }, SPEAKER);
   await origin.open({ job: JOB, event: Buffer.from('e'), invoker: 'alice' }, SPEAKER);

@@ -4,12 +4,19 @@ import { serviceName } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer } from '../connection/transport.ts';
-import type { AttemptAt, Offer, OfferAnswer, PeerCredentials, RemoteLogOptions, Target } from '../delegation-ports.ts';
+import type {
+  Offer,
+  OfferAnswer,
+  PeerCredentials,
+  RemoteLogOptions,
+  Target,
+  TargetAttempt,
+} from '../delegation-ports.ts';
 import { jobId, readCode } from '../messages/names.ts';
-import { readTaken, traceIn, writeOffer } from '../messages/offer.ts';
+import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
 import { readStatus } from '../messages/status.ts';
 import { authorization, type PeerAddress, PeerError } from '../peer.ts';
-import { legal } from './legal.ts';
+import { requireValid } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
 
 /** Milliseconds for each kind of call. */
@@ -43,51 +50,54 @@ export const TARGET_DEADLINES: TargetDeadlines = {
 /** Another manager of ours as the target of jobs, over HTTP (docs/peer-protocol.md). */
 export class HttpTarget implements Target {
   readonly #address: PeerAddress;
-  readonly #line: PeerConnection;
+  readonly #connection: PeerConnection;
   readonly #deadlines: TargetDeadlines;
 
-  constructor(address: PeerAddress, line: PeerConnection, deadlines: TargetDeadlines = TARGET_DEADLINES) {
+  constructor(address: PeerAddress, connection: PeerConnection, deadlines: TargetDeadlines = TARGET_DEADLINES) {
     this.#address = address;
-    this.#line = line;
+    this.#connection = connection;
     this.#deadlines = deadlines;
   }
 
   async offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer> {
     const { clusterId } = this.#address;
     const { job, from, trace, service } = offer;
-    const { trace: traceparent } = traceIn(trace);
+    const { trace: traceparent } = parseTrace(trace);
     const headers = {
       // For people who read traces, and for what a proxy logs; what counts is in the body, which is signed.
-      'x-delegated-job-id': legal(jobId, job.id, this.#address),
+      'x-delegated-job-id': requireValid(jobId, job.id, this.#address),
       'x-delegated-from': from,
       ...(traceparent && { traceparent }),
       ...(as.bearer && authorization({ kind: 'bearer', token: as.bearer }, clusterId)),
     };
-    const path = `/job/${legal(serviceName, service, this.#address)}`;
+    const path = `/job/${requireValid(serviceName, service, this.#address)}`;
     const body = writeOffer(offer);
-    const answer = await this.#line.ask({ method: 'POST', path, headers, body, deadline: this.#deadlines.offer }, as);
-    if (answer.status === 201) return { kind: 'taken', attempt: this.#understood(readTaken(answer.json)).attempt };
+    const answer = await this.#connection.sendSigned(
+      { method: 'POST', path, headers, body, deadline: this.#deadlines.offer },
+      as,
+    );
+    if (answer.status === 201) return { kind: 'taken', attempt: this.#requireValid(readTaken(answer.json)).attempt };
     const code = refusalIn(answer);
     if (code) return refusedOffer(code, clusterId);
     throw peerProblem(answer.status, service, this.#address);
   }
 
-  async stop(attempt: AttemptAt, as: PeerCredentials): Promise<void> {
-    const path = `/system/jobs/${this.#pathOf(attempt, as)}`;
+  async stop(attempt: TargetAttempt, as: PeerCredentials): Promise<void> {
+    const path = `/system/jobs/${this.#attemptPath(attempt, as)}`;
     const request = { method: 'DELETE', path, headers: {}, deadline: this.#deadlines.stop } as const;
-    const answer = await this.#line.ask(request, as);
+    const answer = await this.#connection.sendSigned(request, as);
     // Where the worker is gone its attempts are too.
-    if (answer.status === 204 || answer.status === 410 || isNone(answer)) return;
+    if (answer.status === 204 || answer.status === 410 || isNotFound(answer)) return;
     throw peerProblem(answer.status, attempt.service, this.#address);
   }
 
-  async *logs(attempt: AttemptAt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
+  async *logs(attempt: TargetAttempt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
     const { timestamps, follow, signal } = options;
     const { logs: deadline, idle, followed } = this.#deadlines;
-    const path = `/system/logs/${this.#pathOf(attempt, as)}`;
+    const path = `/system/logs/${this.#attemptPath(attempt, as)}`;
     const query = `timestamps=${timestamps}&follow=${follow}`;
     const limits = { deadline, idle: follow ? followed : idle, signal };
-    const { status, chunks } = await this.#line.stream({ path, query, headers: {}, ...limits }, as);
+    const { status, chunks } = await this.#connection.stream({ path, query, headers: {}, ...limits }, as);
     if (status === 404) throw this.#gone('the log of this attempt');
     if (status !== 200) throw peerProblem(status, attempt.service, this.#address);
     yield* chunks;
@@ -96,19 +106,19 @@ export class HttpTarget implements Target {
   async status(as: PeerCredentials): Promise<Snapshot> {
     const askedAt = performance.now();
     const request = { method: 'GET', path: '/system/status', headers: {}, deadline: this.#deadlines.status } as const;
-    const answer = await this.#line.ask(request, as);
+    const answer = await this.#connection.sendSigned(request, as);
     const roundTrip = performance.now() - askedAt;
-    if (isNone(answer)) throw this.#gone('this worker');
+    if (isNotFound(answer)) throw this.#gone('this worker');
     if (answer.status !== 200) throw peerProblem(answer.status, as.member, this.#address);
-    return { ...this.#understood(readStatus(answer.json)), roundTrip };
+    return { ...this.#requireValid(readStatus(answer.json)), roundTrip };
   }
 
-  #pathOf({ service, job, epoch }: AttemptAt, { uid, member }: PeerCredentials): string {
-    const worker = legal(serviceName, service, this.#address);
+  #attemptPath({ service, job, epoch }: TargetAttempt, { uid, member }: PeerCredentials): string {
+    const worker = requireValid(serviceName, service, this.#address);
     return `${worker}/${hostedAttemptName(uid, member, job, epoch, worker)}`;
   }
 
-  #understood<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {
+  #requireValid<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {
     if ('value' in read) return read.value;
     throw noManager(this.#address);
   }
@@ -124,7 +134,7 @@ function refusalIn(answer: PeerAnswer) {
   const byCode = refusalByCode('value' in said ? said.value.code : undefined);
   if (byCode) return byCode;
   // Of a page about something that was not found nobody knows whose it is.
-  return answer.status === 404 && !isNone(answer) ? undefined : refusalByStatus(answer.status);
+  return answer.status === 404 && !isNotFound(answer) ? undefined : refusalByStatus(answer.status);
 }
 
-const isNone = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);
+const isNotFound = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);

@@ -2,7 +2,7 @@ import type { Field } from '../../lib/fields.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
 
 /** The value, if it is what it is said to be: nothing else gets into a path or a header of a request. */
-export function legal(field: Field<string>, value: string, { clusterId }: PeerAddress): string {
+export function requireValid(field: Field<string>, value: string, { clusterId }: PeerAddress): string {
   const read = field.read(value);
   if (read !== undefined) return read;
   throw new PeerError('failed', `cluster "${clusterId}" was not asked: "${value}" is not ${field.is}`);

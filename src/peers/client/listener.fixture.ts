@@ -19,7 +19,7 @@ export interface Said {
   readonly text?: string;
 }
 
-/** A server that answers what a test says, and the line to it. Undefined: it never answers. */
+/** A server that answers what a test says, and a connection to it. Undefined: it never answers. */
 export async function listen(
   t: Pick<TestContext, 'after'>,
   answer: (heard: Heard) => Said | undefined,
@@ -55,5 +55,5 @@ export async function listen(
     server.closeAllConnections();
     server.close();
   });
-  return { endpoint, address, requests, transport, line: new PeerConnection(address, transport), sockets };
+  return { endpoint, address, requests, transport, connection: new PeerConnection(address, transport), sockets };
 }

@@ -3,7 +3,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { parseJson } from '../../lib/json.ts';
 import { Secret } from '../../lib/secret.ts';
-import { keyIdOf, type SignedRequest, verify } from '../connection/signature.ts';
+import { memberKeyId, type SignedRequest, verify } from '../connection/signature.ts';
 import {
   ANOTHER_KEY,
   FEDERATION_HEADER,
@@ -115,10 +115,10 @@ function order(owner: string, request: http.IncomingMessage, body: Buffer, { ser
   const { name } = parseJson(body) as { name: string };
   const adopts = request.method === 'PUT';
   const done = { status: adopts ? 204 : 201 };
-  const keyId = keyIdOf(worker.key);
+  const keyId = memberKeyId(worker.key);
   const present = services.get(name);
   if (ended.has(keyId)) return { status: 410 };
-  if (present?.worker && keyIdOf(present.worker.key) === keyId) return done;
+  if (present?.worker && memberKeyId(present.worker.key) === keyId) return done;
   if (request.headers['if-match'] === '*') return rekey(owner, name, worker, body, services);
   if (adopts ? present?.owner !== owner || present.worker : present) return { status: 409 };
   if (present && request.headers['if-match'] !== `"${present.version}"`) return { status: 412 };
@@ -184,7 +184,7 @@ function end(
   { uid, key }: Pick<MemberKey, 'uid' | 'key'>,
   { services, ended }: State,
 ): Answer {
-  ended.add(keyIdOf(key));
+  ended.add(memberKeyId(key));
   const present = services.get(name);
   if (!present?.worker?.key.equals(key)) return { status: 204, isHeld: present?.worker?.uid === uid };
   const { worker: _, before, ...own } = present;

@@ -27,7 +27,7 @@ const REASONS: Readonly<Record<number, Reason>> = {
 };
 
 /** Statuses that say as much as silence: the manager itself did not answer. */
-export const AWAY: readonly number[] = [502, 503, 504];
+export const UNAVAILABLE_STATUSES: readonly number[] = [502, 503, 504];
 
 /** What an answer that is not the expected one means, whatever was asked about the service of this name. */
 export function peerProblem(status: number, name: string, address: PeerAddress): PeerError {

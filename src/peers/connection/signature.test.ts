@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Secret } from '../../lib/secret.ts';
 import { readMember, writeMember } from '../messages/federation.ts';
-import { keyIdOf, type SignedRequest, SKEW, sign, verify } from './signature.ts';
+import { memberKeyId, type SignedRequest, SKEW, sign, verify } from './signature.ts';
 
 const KEY = new Secret('0123456789abcdef0123456789abcdef');
 const MEMBER = { uid: 'f6a1', member: 'oscar-cluster-b/cow', key: KEY };
@@ -108,8 +108,8 @@ test('anything else in the header is unreadable', () => {
 
 test('a header does not show the key, and neither does its id', () => {
   assert.doesNotMatch(sign(REQUEST, MEMBER, STAMP), new RegExp(KEY.reveal()));
-  assert.match(keyIdOf(KEY), /^[0-9a-f]{64}$/);
-  assert.notEqual(keyIdOf(KEY), keyIdOf(new Secret('another')));
+  assert.match(memberKeyId(KEY), /^[0-9a-f]{64}$/);
+  assert.notEqual(memberKeyId(KEY), memberKeyId(new Secret('another')));
 });
 
 test('the example in the documentation is true', () => {
@@ -119,6 +119,6 @@ test('the example in the documentation is true', () => {
   const key = new Secret(value('key'));
   const stamp = { time: Number(value('time')), nonce: value('nonce') };
   assert.equal(value('header'), sign(request, { uid: value('uid'), member: value('member'), key }, stamp));
-  assert.equal(value('key id'), keyIdOf(key));
+  assert.equal(value('key id'), memberKeyId(key));
   assert.deepEqual(check(value('header'), request, stamp.time, key), value('member'));
 });

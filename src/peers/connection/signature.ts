@@ -33,7 +33,7 @@ export type SignatureProblem = 'unreadable' | 'unknown' | 'mismatch' | 'wrong-ti
 export const SKEW = 5 * 60_000;
 
 /** A member key is known by this: it says nothing about the key. */
-export function keyIdOf(key: Secret): string {
+export function memberKeyId(key: Secret): string {
   return hash('sha256', key.reveal(), 'hex');
 }
 
@@ -49,7 +49,7 @@ export function sign(request: SignedRequest, { uid, member, key }: MemberKey, { 
 
 /**
  * Who signed this request. The time is looked at last: whether a request that nobody signed came in time does not matter.
- * (One with a body is refused by its time before the body is read.) Whether it is the same request once more is not known here: see {@link withAsking}.
+ * (One with a body is refused by its time before the body is read.) Whether it is the same request once more is not known here: see {@link recordRequest}.
  */
 export function verify(
   header: string,
@@ -82,18 +82,18 @@ function mac({ method, path, query, body }: SignedRequest, key: Secret, { time, 
  * good for five minutes: more would only make records longer. Fewer: one that comes later than that many of its successors is
  * refused, and signed anew.
  */
-const KEPT = 8;
+const MAX_REMEMBERED = 8;
 
 /**
  * What is known of signed requests that may come once, with this one; undefined if it may have been here before. Those that
  * are too many are known by the time of the latest of them alone: nothing that was signed before it is believed. It is kept
  * where a compare-and-swap lets one of several managers have it.
  */
-export function withAsking(before: SeenRequests | undefined, asking: SeenRequest): SeenRequests | undefined {
+export function recordRequest(before: SeenRequests | undefined, asking: SeenRequest): SeenRequests | undefined {
   const { last = [], forgotten = Number.NEGATIVE_INFINITY } = before ?? {};
   if (asking.time <= forgotten || last.some(({ nonce }) => nonce === asking.nonce)) return undefined;
   const byTime = [...last, asking].toSorted((a, b) => a.time - b.time);
-  const dropped = byTime.slice(0, -KEPT).at(-1);
+  const dropped = byTime.slice(0, -MAX_REMEMBERED).at(-1);
   const floor = dropped ? { forgotten: dropped.time } : Number.isFinite(forgotten) ? { forgotten } : {};
-  return { last: byTime.slice(-KEPT), ...floor };
+  return { last: byTime.slice(-MAX_REMEMBERED), ...floor };
 }

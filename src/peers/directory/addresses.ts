@@ -37,7 +37,7 @@ export function resolveCluster(
   }
   const why = endpointProblem(named.endpoint, known);
   if (why !== undefined) return { problem: `clusters.${clusterId}.endpoint: ${why}` };
-  const endpoint = normalEndpoint(named.endpoint) ?? named.endpoint;
+  const endpoint = normalizeEndpoint(named.endpoint) ?? named.endpoint;
   return { address: { clusterId, endpoint, verify: named.ssl_verify, guarded: true, kind: 'oscar' } };
 }
 
@@ -51,8 +51,8 @@ function endpointProblem(endpoint: string, { networks, isOwn }: KnownClusters): 
   if (isOwn(endpoint)) return undefined;
   const over = url.protocol === 'https:' ? 'https' : 'http';
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) !== 0 && !ruleOf(networks)(host, over)) {
-    return ruleOf(networks)(host, 'https') ? OVER_HTTPS : `${host} is not public: ${ASK}`;
+  if (isIP(host) !== 0 && !ruleFor(networks)(host, over)) {
+    return ruleFor(networks)(host, 'https') ? OVER_HTTPS : `${host} is not public: ${ASK}`;
   }
   return over === 'http' && networks.length === 0 ? OVER_HTTPS : undefined;
 }
@@ -62,7 +62,7 @@ type AddressRule = ReturnType<typeof allowedAddresses>;
 const rules = new WeakMap<KnownClusters['networks'], AddressRule>();
 
 /** Made once for what the operator has set: addresses are looked at with every word to another manager. */
-function ruleOf(networks: KnownClusters['networks']): AddressRule {
+function ruleFor(networks: KnownClusters['networks']): AddressRule {
   const rule = rules.get(networks) ?? allowedAddresses(networks);
   rules.set(networks, rule);
   return rule;
@@ -82,22 +82,22 @@ export interface OwnAddress {
 
 /** Is this endpoint the manager itself, so that nobody is to be dialled? A name that leads here is not known. */
 export function ownAddress(own: OwnAddress): (endpoint: string) => boolean {
-  const named = own.endpoint === undefined ? undefined : normalEndpoint(own.endpoint);
-  const addresses = own.addresses ?? ofThisMachine;
+  const named = own.endpoint === undefined ? undefined : normalizeEndpoint(own.endpoint);
+  const addresses = own.addresses ?? localAddresses;
   return (endpoint) => {
-    const normal = normalEndpoint(endpoint);
+    const normal = normalizeEndpoint(endpoint);
     if (normal === undefined) return false;
     if (normal === named) return true;
     const { protocol, port, pathname, hostname } = new URL(normal);
     if (protocol !== 'http:' || pathname !== '/') return false;
     const listens = own.listening().filter((each) => each.port === Number(port || 80));
-    const host = bare(hostname);
-    return listens.some((each) => hears(each.host, host, addresses));
+    const host = normalizeHost(hostname);
+    return listens.some((each) => isReachedBy(each.host, host, addresses));
   };
 }
 
 /** One spelling of each: lower case, no usual port, no slash at the end. Undefined when it is no address of a server. */
-export function normalEndpoint(endpoint: string): string | undefined {
+export function normalizeEndpoint(endpoint: string): string | undefined {
   const url = URL.parse(endpoint);
   if (!url || !/^https?:$/.test(url.protocol)) return undefined;
   const host = url.host.replace(/\.(?=:|$)/, '');
@@ -105,17 +105,18 @@ export function normalEndpoint(endpoint: string): string | undefined {
 }
 
 /** Does who listens on this host hear what is sent to that one? */
-function hears(listening: string, host: string, addresses: () => readonly string[]): boolean {
-  const here = bare(listening.toLowerCase());
+function isReachedBy(listening: string, host: string, addresses: () => readonly string[]): boolean {
+  const here = normalizeHost(listening.toLowerCase());
   if (here === host) return true;
-  if (here === '0.0.0.0' || here === '::') return isLoopback(host) || addresses().some((each) => bare(each) === host);
+  if (here === '0.0.0.0' || here === '::')
+    return isLoopback(host) || addresses().some((each) => normalizeHost(each) === host);
   return here === 'localhost' ? isLoopback(host) : host === 'localhost' && isLoopback(here);
 }
 
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 
 /** As one writes it without a port: no brackets, and an IPv4 address that is dressed as IPv6 as what it is. */
-function bare(host: string): string {
+function normalizeHost(host: string): string {
   const plain = host.replace(/^\[|\]$/g, '');
   const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(plain) ?? [];
   if (high === undefined || low === undefined) return plain;
@@ -125,5 +126,5 @@ function bare(host: string): string {
     .join('.');
 }
 
-const ofThisMachine = () =>
+const localAddresses = () =>
   Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address.toLowerCase()));

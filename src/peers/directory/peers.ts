@@ -19,33 +19,33 @@ export interface PeersOptions extends TransportOptions, PeerConnectionOptions {
 /** Ways to say other things to the same managers, over the same connections. */
 export interface PeerConnections {
   /** `self`: it is this very manager, which is not dialled. */
-  lineTo(address: PeerAddress): PeerConnection | 'self';
+  connectionTo(address: PeerAddress): PeerConnection | 'self';
 }
 
 /** Users choose addresses: so many are kept at hand, each with its connections. */
-const MOST_KEPT = 256;
+const MAX_PEERS = 256;
 
-interface Kept {
+interface PeerEntry {
   readonly peer: Peer;
-  readonly line: PeerConnection;
+  readonly connection: PeerConnection;
   readonly transport: Transport;
 }
 
 /** Peers by their addresses, each with its pool of connections and what is known of how it answers. */
 export function createPeers(options: PeersOptions): Peers & PeerConnections & { close(): void } {
-  const kept = new Map<string, Kept>();
-  const keep = (address: PeerAddress): Kept => {
-    const name = nameOf(address);
-    const known = kept.get(name) ?? make(address, options);
+  const kept = new Map<string, PeerEntry>();
+  const keep = (address: PeerAddress): PeerEntry => {
+    const name = cacheKey(address);
+    const known = kept.get(name) ?? createEntry(address, options);
     // The one that was asked for last is forgotten last.
     kept.delete(name);
     kept.set(name, known);
-    forgetIdle(kept);
+    evictIdle(kept);
     return known;
   };
   return {
     at: (address) => (options.isOwn(address.endpoint) ? options.self : keep(address).peer),
-    lineTo: (address) => (options.isOwn(address.endpoint) ? 'self' : keep(address).line),
+    connectionTo: (address) => (options.isOwn(address.endpoint) ? 'self' : keep(address).connection),
     close() {
       for (const { transport } of kept.values()) transport.close();
       kept.clear();
@@ -53,26 +53,26 @@ export function createPeers(options: PeersOptions): Peers & PeerConnections & { 
   };
 }
 
-function make(address: PeerAddress, options: PeersOptions): Kept {
+function createEntry(address: PeerAddress, options: PeersOptions): PeerEntry {
   const transport = new Transport(address, options);
-  const line = new PeerConnection(address, transport, options);
+  const connection = new PeerConnection(address, transport, options);
   const peer =
     address.kind === 'upstream'
       ? new UpstreamPeer(address, transport, options.deadlines?.upstream)
-      : new HttpPeer(address, line, options.deadlines?.oscar);
-  return { peer, line, transport };
+      : new HttpPeer(address, connection, options.deadlines?.oscar);
+  return { peer, connection: connection, transport };
 }
 
-function forgetIdle(kept: Map<string, Kept>): void {
+function evictIdle(kept: Map<string, PeerEntry>): void {
   for (const [name, { transport }] of kept) {
-    if (kept.size <= MOST_KEPT) return;
+    if (kept.size <= MAX_PEERS) return;
     if (transport.isBusy) continue;
     transport.close();
     kept.delete(name);
   }
 }
 
-const nameOf = ({ clusterId, endpoint, verify, ca, guarded, kind }: PeerAddress) =>
+const cacheKey = ({ clusterId, endpoint, verify, ca, guarded, kind }: PeerAddress) =>
   JSON.stringify([clusterId, endpoint, verify, ca, guarded, kind]);
 
 /** How other managers are spoken to about jobs, by their addresses. */
@@ -82,18 +82,20 @@ export interface PeerClients {
 }
 
 export function peerClients(
-  lines: PeerConnections,
+  connections: PeerConnections,
   self: { readonly target: Target; readonly origin: Origin },
 ): PeerClients {
   return {
     targetAt(address) {
-      const line = lines.lineTo(address);
-      if (line === 'self') return self.target;
-      return address.kind === 'upstream' ? new UpstreamTarget(address, line) : new HttpTarget(address, line);
+      const connection = connections.connectionTo(address);
+      if (connection === 'self') return self.target;
+      return address.kind === 'upstream'
+        ? new UpstreamTarget(address, connection)
+        : new HttpTarget(address, connection);
     },
     originAt(address) {
-      const line = lines.lineTo(address);
-      return line === 'self' ? self.origin : new HttpOrigin(address, line);
+      const connection = connections.connectionTo(address);
+      return connection === 'self' ? self.origin : new HttpOrigin(address, connection);
     },
   };
 }

@@ -43,14 +43,14 @@ function shownText(text: string, sent: readonly string[]): string {
 }
 
 /** What a credential holds that must not be shown. */
-export function secretsOfCredential(as: Credential): string[] {
+export function credentialSecrets(as: Credential): string[] {
   if (as.kind === 'bearer') return [as.token.reveal()];
   const password = as.password.reveal();
   return [password, Buffer.from(`${as.username}:${password}`).toString('base64')];
 }
 
 /** The values of the secrets of a definition. */
-export function secretsOfOrder({ body }: Pick<WorkerOrder, 'body'>): string[] {
+export function orderSecrets({ body }: Pick<WorkerOrder, 'body'>): string[] {
   const document: unknown = JSON.parse(body.reveal());
   const environment = isObject(document) ? object.read(document['environment']) : undefined;
   const values = Object.values(object.read(environment?.['secrets']) ?? {});

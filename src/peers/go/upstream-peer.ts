@@ -18,7 +18,7 @@ import {
   type WorkerOrder,
   type WorkerState,
 } from '../peer.ts';
-import { secretsOfCredential, secretsOfOrder, upstreamProblem } from './upstream-answer.ts';
+import { credentialSecrets, orderSecrets, upstreamProblem } from './upstream-answer.ts';
 import { emptiedBody, type UpstreamWorker, upstreamBody, upstreamWorker } from './upstream-worker.ts';
 
 /** Milliseconds. */
@@ -81,13 +81,13 @@ export class UpstreamPeer implements Peer {
       const request = { method: 'POST', path: '/system/services', body: upstreamBody(order) } as const;
       const answer = await this.#send(request, as, this.#deadlines.make);
       const { status } = answer;
-      if (status === 201) return this.#awaitSight(order, as);
-      const problem = this.#answered(answer, name, [...secretsOfCredential(as), ...secretsOfOrder(order)]);
+      if (status === 201) return this.#waitUntilVisible(order, as);
+      const problem = this.#toError(answer, name, [...credentialSecrets(as), ...orderSecrets(order)]);
       // It says 400 for a name that is taken and for much else (docs/go-manager.md#services).
       if (status !== 400 && status !== 409) throw problem;
       const found = await this.#find(name, as);
       if (found === 'nothing') throw new PeerError('failed', problem.message);
-      if (!isOf(found, uid)) throw peerProblem(409, name, this.#address);
+      if (!belongsTo(found, uid)) throw peerProblem(409, name, this.#address);
     });
   }
 
@@ -97,12 +97,12 @@ export class UpstreamPeer implements Peer {
 
   /** It has no keys. */
   async rekey(order: WorkerOrder, as: Credential): Promise<boolean> {
-    return isOf(await this.#find(order.name, as), order.uid);
+    return belongsTo(await this.#find(order.name, as), order.uid);
   }
 
   async inspect(name: string, as: MemberKey): Promise<WorkerState | undefined> {
     const found = await this.#find(name, await this.#credential(as));
-    if (!isOf(found, as.uid)) return undefined;
+    if (!belongsTo(found, as.uid)) return undefined;
     const { revision, digest } = found.worker;
     return { instance: this.#instance, revision, digest };
   }
@@ -112,11 +112,11 @@ export class UpstreamPeer implements Peer {
     const credential = await this.#credential(as);
     return this.#mutex.run(name, async () => {
       const found = await this.#find(name, credential);
-      if (!isOf(found, as.uid)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
+      if (!belongsTo(found, as.uid)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
       if (found.worker.revision > revision) throw peerProblem(412, name, this.#address);
       const answer = await this.#put(upstreamBody(order), credential);
       if (isDone(answer)) return;
-      throw this.#answered(answer, name, [...secretsOfCredential(credential), ...secretsOfOrder(order)]);
+      throw this.#toError(answer, name, [...credentialSecrets(credential), ...orderSecrets(order)]);
     });
   }
 
@@ -126,7 +126,7 @@ export class UpstreamPeer implements Peer {
     const credential = await this.#credential(as);
     return this.#mutex.run<Removed>(name, async () => {
       const found = await this.#find(name, credential);
-      if (isOf(found, as.uid)) await this.#delete(name, found, as.uid, credential);
+      if (belongsTo(found, as.uid)) await this.#delete(name, found, as.uid, credential);
       return 'ended';
     });
   }
@@ -134,17 +134,15 @@ export class UpstreamPeer implements Peer {
   /** Until it is seen to be gone: a service that is made while the one before is being deleted breaks there. */
   async #delete(name: string, { document }: OwnWorker, uid: string, as: Credential): Promise<void> {
     await this.#empty(name, document, uid, as);
-    const answer = await this.#send({ method: 'DELETE', path: pathOf(name) }, as, this.#deadlines.end);
+    const answer = await this.#send({ method: 'DELETE', path: servicePath(name) }, as, this.#deadlines.end);
     const { status } = answer;
     // It may have been deleted whatever is said of its buckets, and is asked for once.
-    const isGone = (found: Found) => !isOf(found, uid);
-    const found = status === 204 ? await this.#watch(name, as, isGone) : await this.#find(name, as);
+    const isGone = (found: Found) => !belongsTo(found, uid);
+    const found = status === 204 ? await this.#poll(name, as, isGone) : await this.#find(name, as);
     if (isGone(found)) return;
     if (status === 204) throw this.#problem('failed', `is still deleting "${name}": it is looked at again in a while`);
     // Who sees a service that is not theirs is told that there is none (docs/go-manager.md#http).
-    throw status === 404
-      ? peerProblem(403, name, this.#address)
-      : this.#answered(answer, name, secretsOfCredential(as));
+    throw status === 404 ? peerProblem(403, name, this.#address) : this.#toError(answer, name, credentialSecrets(as));
   }
 
   /** It may have been written whatever is answered (R31). */
@@ -154,21 +152,21 @@ export class UpstreamPeer implements Peer {
     const answer = await this.#put(body, as);
     if (isDone(answer)) return;
     const found = await this.#find(name, as);
-    if (!isOf(found, uid) || emptiedBody(found.document) === undefined) return;
-    throw this.#answered(answer, name, secretsOfCredential(as));
+    if (!belongsTo(found, uid) || emptiedBody(found.document) === undefined) return;
+    throw this.#toError(answer, name, credentialSecrets(as));
   }
 
-  async #awaitSight({ name, uid, revision }: WorkerOrder, as: Credential): Promise<void> {
-    const isSeen = (found: Found) => isOf(found, uid) && found.worker.revision >= revision;
-    const isOther = (found: Found) => found !== 'nothing' && !isOf(found, uid);
-    const found = await this.#watch(name, as, (each) => isSeen(each) || isOther(each));
+  async #waitUntilVisible({ name, uid, revision }: WorkerOrder, as: Credential): Promise<void> {
+    const isSeen = (found: Found) => belongsTo(found, uid) && found.worker.revision >= revision;
+    const isOther = (found: Found) => found !== 'nothing' && !belongsTo(found, uid);
+    const found = await this.#poll(name, as, (each) => isSeen(each) || isOther(each));
     if (isSeen(found)) return;
     if (isOther(found)) throw peerProblem(409, name, this.#address);
     throw this.#problem('failed', `answered 201 for "${name}", but does not show it: it is looked at again in a while`);
   }
 
   /** What is found in the end: when it is so, or when that has taken long enough. */
-  async #watch(name: string, as: Credential, isSo: (found: Found) => boolean): Promise<Found> {
+  async #poll(name: string, as: Credential, isSo: (found: Found) => boolean): Promise<Found> {
     const { settle, again } = this.#deadlines;
     const end = performance.now() + settle;
     for (;;) {
@@ -186,12 +184,12 @@ export class UpstreamPeer implements Peer {
   async #find(name: string, as: Credential): Promise<Found> {
     if (serviceName.read(name) === undefined)
       throw this.#problem('failed', `was not asked: "${name}" is no name of a service`);
-    const answer = await this.#send({ method: 'GET', path: pathOf(name) }, as, this.#deadlines.look);
+    const answer = await this.#send({ method: 'GET', path: servicePath(name) }, as, this.#deadlines.look);
     const { status, json, isEmpty } = answer;
     if (status === 404 && isEmpty) return 'nothing';
     // Credentials that it does not know are 401; this is a service of somebody else (F17).
     if (status === 403) return 'hidden';
-    if (status !== 200) throw this.#answered(answer, name, secretsOfCredential(as));
+    if (status !== 200) throw this.#toError(answer, name, credentialSecrets(as));
     if (!isObject(json) || json['name'] !== name) throw noManager(this.#address);
     return { document: json, worker: upstreamWorker(json) };
   }
@@ -205,7 +203,7 @@ export class UpstreamPeer implements Peer {
     return this.#transport.send({ ...request, headers, deadline, repeatable: request.method !== 'POST' });
   }
 
-  #answered(answer: PeerAnswer, name: string, sent: readonly string[]): PeerError {
+  #toError(answer: PeerAnswer, name: string, sent: readonly string[]): PeerError {
     return upstreamProblem(answer, name, this.#address, sent);
   }
 
@@ -225,11 +223,11 @@ export class UpstreamPeer implements Peer {
   }
 }
 
-const pathOf = (name: string) => `/system/services/${name}`;
+const servicePath = (name: string) => `/system/services/${name}`;
 
 /** An update is 200 with a text when members of its own could not be told. */
 const isDone = ({ status }: PeerAnswer) => status === 200 || status === 204;
 
-function isOf(found: Found, uid: string): found is OwnWorker {
+function belongsTo(found: Found, uid: string): found is OwnWorker {
   return typeof found === 'object' && found.worker?.uid === uid;
 }

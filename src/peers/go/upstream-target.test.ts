@@ -65,8 +65,8 @@ async function startUpstream(t: TestContext, fault: (heard: Heard) => Said | und
     if (method === 'DELETE') return { status: jobs.delete(id) ? 204 : 404 };
     return jobs.has(id) ? { status: 200, text: `printed${url.split('?')[1]}` } : { status: 500 };
   };
-  const { address, line, requests } = await listen(t, (heard) => fault(heard) ?? respond(heard), 'upstream');
-  return { jobs, requests, target: new UpstreamTarget(address, line) };
+  const { address, connection, requests } = await listen(t, (heard) => fault(heard) ?? respond(heard), 'upstream');
+  return { jobs, requests, target: new UpstreamTarget(address, connection) };
 }
 
 test('a job is sent as managers in Go send it to each other', async (t) => {

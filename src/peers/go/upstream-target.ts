@@ -2,12 +2,19 @@ import { fields, isObject, optional, text, wholeNumber } from '../../lib/fields.
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import { serviceName } from '../../model/service/index.ts';
 import { TARGET_DEADLINES, type TargetDeadlines } from '../client/http-target.ts';
-import { legal } from '../client/legal.ts';
+import { requireValid } from '../client/legal.ts';
 import { refusalByStatus, refusedOffer } from '../client/offer-refusals.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer } from '../connection/transport.ts';
-import type { AttemptAt, Offer, OfferAnswer, PeerCredentials, RemoteLogOptions, Target } from '../delegation-ports.ts';
+import type {
+  Offer,
+  OfferAnswer,
+  PeerCredentials,
+  RemoteLogOptions,
+  Target,
+  TargetAttempt,
+} from '../delegation-ports.ts';
 import { jobId } from '../messages/names.ts';
 import { wrapEvent } from '../messages/offer.ts';
 import { authorization, type PeerAddress, PeerError } from '../peer.ts';
@@ -19,7 +26,7 @@ import { authorization, type PeerAddress, PeerError } from '../peer.ts';
 const DEADLINES: TargetDeadlines = { ...TARGET_DEADLINES, offer: 20_000 };
 
 /** Pages of jobs that are looked through for one; each has 70 unless the operator there says otherwise. */
-const MOST_PAGES = 20;
+const MAX_PAGES = 20;
 
 /**
  * A manager written in Go as the target of jobs: it knows bearers and nothing else of ours. A job has
@@ -27,12 +34,12 @@ const MOST_PAGES = 20;
  */
 export class UpstreamTarget implements Target {
   readonly #address: PeerAddress;
-  readonly #line: PeerConnection;
+  readonly #connection: PeerConnection;
   readonly #deadlines: TargetDeadlines;
 
-  constructor(address: PeerAddress, line: PeerConnection, deadlines: TargetDeadlines = DEADLINES) {
+  constructor(address: PeerAddress, connection: PeerConnection, deadlines: TargetDeadlines = DEADLINES) {
     this.#address = address;
-    this.#line = line;
+    this.#connection = connection;
     this.#deadlines = deadlines;
   }
 
@@ -42,8 +49,8 @@ export class UpstreamTarget implements Target {
     if (!as.bearer) return refusedOffer('not-allowed', clusterId);
     const answer = await this.#send(as, {
       method: 'POST',
-      path: `/job/${legal(serviceName, service, this.#address)}`,
-      headers: { 'x-delegated-job-id': legal(jobId, job.id, this.#address), 'x-delegated-from': from },
+      path: `/job/${requireValid(serviceName, service, this.#address)}`,
+      headers: { 'x-delegated-job-id': requireValid(jobId, job.id, this.#address), 'x-delegated-from': from },
       body: wrapEvent(event),
       deadline: this.#deadlines.offer,
     });
@@ -57,7 +64,7 @@ export class UpstreamTarget implements Target {
 
   /** What became of a job that was sent there; undefined when it has none of that name. */
   async state(
-    { service, job }: Pick<AttemptAt, 'service' | 'job'>,
+    { service, job }: Pick<TargetAttempt, 'service' | 'job'>,
     as: PeerCredentials,
   ): Promise<UpstreamJob | undefined> {
     for await (const jobs of this.#pages(service, as)) {
@@ -67,23 +74,23 @@ export class UpstreamTarget implements Target {
     return undefined;
   }
 
-  async stop(attempt: AttemptAt, as: PeerCredentials): Promise<void> {
-    const path = this.#logOf(attempt);
+  async stop(attempt: TargetAttempt, as: PeerCredentials): Promise<void> {
+    const path = this.#jobPath(attempt);
     const { status } = await this.#send(as, { method: 'DELETE', path, deadline: this.#deadlines.stop });
     if (status !== 204 && status !== 404) throw peerProblem(status, attempt.service, this.#address);
   }
 
   /** As much as there is by now: it knows no way to follow a log. */
   async *logs(
-    attempt: AttemptAt,
+    attempt: TargetAttempt,
     { timestamps, signal }: RemoteLogOptions,
     as: PeerCredentials,
   ): AsyncGenerator<Uint8Array> {
     const { logs: deadline, idle } = this.#deadlines;
     const headers = this.#authorization(as);
     const query = `timestamps=${timestamps}`;
-    const request = { path: this.#logOf(attempt), query, headers, deadline, idle, signal };
-    const { status, chunks } = await this.#line.stream(request);
+    const request = { path: this.#jobPath(attempt), query, headers, deadline, idle, signal };
+    const { status, chunks } = await this.#connection.stream(request);
     if (status !== 200) throw peerProblem(status, attempt.service, this.#address);
     yield* chunks;
   }
@@ -95,14 +102,14 @@ export class UpstreamTarget implements Target {
     if (answer.status !== 200) throw peerProblem(answer.status, as.member, this.#address);
     const snapshot = readUpstreamStatus(answer.json);
     if (!snapshot) throw noManager(this.#address);
-    return { ...snapshot, roundTrip, ...(await this.#figures(as)) };
+    return { ...snapshot, roundTrip, ...(await this.#jobStatistics(as)) };
   }
 
   /** Nice to know; what is free counts without it. */
-  async #figures(as: PeerCredentials): Promise<Pick<Snapshot, 'pending' | 'meanDuration'>> {
+  async #jobStatistics(as: PeerCredentials): Promise<Pick<Snapshot, 'pending' | 'meanDuration'>> {
     try {
       const { value: first } = await this.#pages(as.member.split('/')[1] ?? '', as).next();
-      return first ? figuresOf(first.values()) : {};
+      return first ? toJobStatistics(first.values()) : {};
     } catch (error) {
       if (error instanceof PeerError) return {};
       throw error;
@@ -110,9 +117,9 @@ export class UpstreamTarget implements Target {
   }
 
   async *#pages(service: string, as: PeerCredentials): AsyncGenerator<ReadonlyMap<string, UpstreamJob>, undefined> {
-    const path = `/system/logs/${legal(serviceName, service, this.#address)}`;
+    const path = `/system/logs/${requireValid(serviceName, service, this.#address)}`;
     let next: string | undefined;
-    for (let page = 0; page < MOST_PAGES; page++) {
+    for (let page = 0; page < MAX_PAGES; page++) {
       const query = next === undefined ? '' : `page=${encodeURIComponent(next)}`;
       const answer = await this.#send(as, { method: 'GET', path, query, deadline: this.#deadlines.status });
       if (answer.status !== 200) throw peerProblem(answer.status, service, this.#address);
@@ -127,7 +134,7 @@ export class UpstreamTarget implements Target {
 
   #send(as: PeerCredentials, request: UpstreamRequest): Promise<PeerAnswer> {
     const headers = { ...request.headers, ...this.#authorization(as) };
-    return this.#line.send({ ...request, headers, repeatable: request.method !== 'POST' });
+    return this.#connection.send({ ...request, headers, repeatable: request.method !== 'POST' });
   }
 
   #authorization({ bearer }: PeerCredentials): Readonly<Record<string, string>> {
@@ -137,8 +144,8 @@ export class UpstreamTarget implements Target {
     throw new PeerError('refused', `cluster "${clusterId}" ${why}: PUT the service once`);
   }
 
-  #logOf({ service, job }: AttemptAt): string {
-    return `/system/logs/${legal(serviceName, service, this.#address)}/${legal(jobId, job.id, this.#address)}`;
+  #jobPath({ service, job }: TargetAttempt): string {
+    return `/system/logs/${requireValid(serviceName, service, this.#address)}/${requireValid(jobId, job.id, this.#address)}`;
   }
 }
 
@@ -169,15 +176,15 @@ function readJobs(
   raw: unknown,
 ): { readonly jobs: ReadonlyMap<string, UpstreamJob>; readonly next?: string } | undefined {
   if (!isObject(raw) || !isObject(raw['jobs'])) return undefined;
-  const jobs = new Map(Object.entries(raw['jobs']).map(([name, job]) => [name, jobIn(job)]));
+  const jobs = new Map(Object.entries(raw['jobs']).map(([name, job]) => [name, toUpstreamJob(job)]));
   const next = raw['next_page'];
   return { jobs, ...(typeof next === 'string' && next !== '' && { next }) };
 }
 
-function jobIn(raw: unknown): UpstreamJob {
+function toUpstreamJob(raw: unknown): UpstreamJob {
   const { status, start_time, finish_time } = isObject(raw) ? raw : {};
-  const startedAt = timeIn(start_time);
-  const finishedAt = timeIn(finish_time);
+  const startedAt = parseTime(start_time);
+  const finishedAt = parseTime(finish_time);
   return {
     phase: PHASES.find((phase) => phase === status) ?? 'Unknown',
     ...(startedAt !== undefined && { startedAt }),
@@ -185,13 +192,13 @@ function jobIn(raw: unknown): UpstreamJob {
   };
 }
 
-function timeIn(raw: unknown): number | undefined {
+function parseTime(raw: unknown): number | undefined {
   const time = typeof raw === 'string' ? Date.parse(raw) : Number.NaN;
   return Number.isNaN(time) ? undefined : time;
 }
 
 /** How it goes with the jobs of a service: what waits, and the mean of what has ended, in seconds. */
-function figuresOf(jobs: Iterable<UpstreamJob>): Pick<Snapshot, 'pending' | 'meanDuration'> {
+function toJobStatistics(jobs: Iterable<UpstreamJob>): Pick<Snapshot, 'pending' | 'meanDuration'> {
   const all = [...jobs];
   const pending = all.filter(({ phase }) => phase === 'Pending' || phase === 'Suspended').length;
   const seconds = all.flatMap(({ startedAt, finishedAt }) =>
@@ -227,12 +234,12 @@ function readUpstreamStatus(raw: unknown): Snapshot | undefined {
   // Null when it knows of none.
   const listed = cluster?.['nodes'] ?? [];
   if (!cluster || !Array.isArray(listed)) return undefined;
-  const nodes = listed.flatMap((each) => freeOn(each) ?? []);
+  const nodes = listed.flatMap((each) => toFreeCapacity(each) ?? []);
   return { nodes, nodeCount: listed.length, freeCpu: nodes.reduce((sum, { cpu }) => sum + cpu, 0), age: 0 };
 }
 
 /** Undefined for a node that takes no work. */
-function freeOn(raw: unknown): Free | undefined {
+function toFreeCapacity(raw: unknown): Free | undefined {
   const node = readNode(raw);
   if ('problems' in node || node.value.status !== 'Ready' || !isObject(raw)) return undefined;
   const [cpu, memory] = [readAmounts(raw['cpu']), readAmounts(raw['memory'])];

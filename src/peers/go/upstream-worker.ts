@@ -34,7 +34,7 @@ export function upstreamBody({ body, uid, revision, digest }: WorkerOrder): stri
   const annotations = isObject(document['annotations']) ? document['annotations'] : {};
   const { members: _, ...federation } = object.read(document['federation']) ?? {};
   const worker = { ...document, federation: { ...federation, topology: BUCKETLESS } };
-  const marks = { [UID]: uid, [REVISION]: String(revision), [DIGEST]: digest, [CONTENT]: contentOf(worker) };
+  const marks = { [UID]: uid, [REVISION]: String(revision), [DIGEST]: digest, [CONTENT]: contentDigest(worker) };
   return JSON.stringify({ ...worker, annotations: { ...annotations, ...marks } });
 }
 
@@ -66,7 +66,7 @@ export function upstreamWorker(document: unknown): UpstreamWorker | undefined {
   const annotations = isObject(document) ? readAnnotations(document['annotations']) : undefined;
   if (!annotations || 'problems' in annotations || !isObject(document)) return undefined;
   const { [UID]: uid = '', [REVISION]: revision, [DIGEST]: digest = '', [CONTENT]: content } = annotations.value;
-  const present = contentOf(document);
+  const present = contentDigest(document);
   return { uid, revision: Number(revision), digest: present === content ? digest : present };
 }
 
@@ -74,7 +74,7 @@ export function upstreamWorker(document: unknown): UpstreamWorker | undefined {
  * The part that comes back as it was sent. Defaults, paths, labels and secrets do not: that manager fills them in, writes
  * them otherwise or does not show them.
  */
-function contentOf(document: Record<string, unknown>): string {
+function contentDigest(document: Record<string, unknown>): string {
   const environment = object.read(document['environment']) ?? {};
   const variables = object.read(environment['variables']) ?? {};
   const { image, script, cpu, memory, visibility } = document;

@@ -5,7 +5,16 @@ import { PERMIT, SNAPSHOT } from '../../delegation/memory-server.fixture.ts';
 import type { Read } from '../../lib/fields.ts';
 import type { Offer, Report } from '../delegation-ports.ts';
 import { readAttempt, readCode, writeAttempt } from './names.ts';
-import { longestBody, readOffer, readOpened, readTaken, traceIn, wrapEvent, writeOffer, writeOpened } from './offer.ts';
+import {
+  longestBody,
+  parseTrace,
+  readOffer,
+  readOpened,
+  readTaken,
+  wrapEvent,
+  writeOffer,
+  writeOpened,
+} from './offer.ts';
 import { readPermit, writePermit } from './permit.ts';
 import { readReport, writeReport } from './report.ts';
 import { readStatus, writeStatus } from './status.ts';
@@ -169,8 +178,8 @@ test('the status of a cluster is read as it was written', () => {
 
 test('a trace is passed on, junk is not', () => {
   const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-  assert.deepEqual(traceIn(trace), { trace });
-  for (const junk of [undefined, '', `${trace}\r\nx: y`, 'x']) assert.deepEqual(traceIn(junk), {});
+  assert.deepEqual(parseTrace(trace), { trace });
+  for (const junk of [undefined, '', `${trace}\r\nx: y`, 'x']) assert.deepEqual(parseTrace(junk), {});
 });
 
 const wrapped: [string, string | Uint8Array, unknown][] = [

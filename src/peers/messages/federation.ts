@@ -47,16 +47,16 @@ const origin = fields<WireOrigin>({
   store,
 });
 
-const wiredOrigin = nested('an object with cluster_id, service, endpoint and store', origin);
+const originField = nested('an object with cluster_id, service, endpoint and store', origin);
 
-const wireOrigin = ({ clusterId: id, service, endpoint, store: at }: FederationOrigin): WireOrigin => ({
+const toWireOrigin = ({ clusterId: id, service, endpoint, store: at }: FederationOrigin): WireOrigin => ({
   cluster_id: id,
   service,
   endpoint,
   store: at,
 });
 
-const originOf = ({ cluster_id, ...rest }: WireOrigin): FederationOrigin => ({ clusterId: cluster_id, ...rest });
+const toOrigin = ({ cluster_id, ...rest }: WireOrigin): FederationOrigin => ({ clusterId: cluster_id, ...rest });
 
 const readKey = fields<Omit<MemberKey, 'owner'>>({ uid: field.uid, member: field.member, key: field.key });
 
@@ -66,27 +66,27 @@ const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: Wi
   member: field.member,
   key: field.key,
   digest: sha256,
-  origin: wiredOrigin,
+  origin: originField,
 });
 
 export function writeOrder({ uid, revision, member, key, digest, origin: from }: OrderHeader): string {
-  return pack({ uid, revision, member, key: key.reveal(), digest, origin: wireOrigin(from) });
+  return encode({ uid, revision, member, key: key.reveal(), digest, origin: toWireOrigin(from) });
 }
 
 export function readOrder(header: string): Read<OrderHeader> {
-  const read = readWireOrder(unpack(header));
-  if ('problems' in read) return about(FEDERATION_HEADER, read);
-  return { value: { ...read.value, origin: originOf(read.value.origin) } };
+  const read = readWireOrder(decode(header));
+  if ('problems' in read) return prefixProblems(FEDERATION_HEADER, read);
+  return { value: { ...read.value, origin: toOrigin(read.value.origin) } };
 }
 
 /** The key alone, for a member that never saw the order which would have brought it. */
 export function writeKey({ uid, member, key }: MemberKey): string {
-  return pack({ uid, member, key: key.reveal() });
+  return encode({ uid, member, key: key.reveal() });
 }
 
 /** The key in an order or alone. */
 export function readBroughtKey(header: string): Read<MemberKey> {
-  return about(FEDERATION_HEADER, readKey(unpack(header)));
+  return prefixProblems(FEDERATION_HEADER, readKey(decode(header)));
 }
 
 /** What stands in the header of a signed request. */
@@ -118,7 +118,7 @@ export function writeMember({ uid, member, time, nonce, signature }: MemberClaim
 export function readMember(header: string): Read<MemberClaim> {
   const [uid, member, time, nonce, signature, ...more] = header.split(';');
   if (more.length > 0) return { problems: [`${MEMBER_HEADER}: has more than five parts`] };
-  return about(MEMBER_HEADER, readMemberFields({ uid, member, time, nonce, signature }));
+  return prefixProblems(MEMBER_HEADER, readMemberFields({ uid, member, time, nonce, signature }));
 }
 
 const PROBES: { readonly [F in Probe['found']]: (raw: unknown) => Read<Omit<Extract<Probe, { found: F }>, 'found'>> } =
@@ -166,7 +166,7 @@ export interface Change {
 /** The definition goes in as the text that it is, so that both sides have the same bytes of it. */
 export function writeChange(order: Pick<WorkerOrder, 'revision' | 'digest' | 'origin' | 'body'>): string {
   const { revision, digest, origin: from, body } = order;
-  const said = JSON.stringify({ revision, digest, origin: wireOrigin(from) });
+  const said = JSON.stringify({ revision, digest, origin: toWireOrigin(from) });
   return `${said.slice(0, -1)},"definition":${body.reveal()}}`;
 }
 
@@ -174,24 +174,24 @@ const readWireChange = fields<Omit<Change, 'origin'> & { readonly origin?: WireO
   revision: wholeNumber,
   digest: sha256,
   definition: object,
-  origin: optional(wiredOrigin),
+  origin: optional(originField),
 });
 
 export function readChange(raw: unknown): Read<Change> {
   return mapRead(readWireChange(raw), ({ origin: from, ...change }) => ({
     ...change,
-    ...(from && { origin: originOf(from) }),
+    ...(from && { origin: toOrigin(from) }),
   }));
 }
 
-function about<T>(header: string, read: Read<T>): Read<T> {
+function prefixProblems<T>(header: string, read: Read<T>): Read<T> {
   return 'value' in read ? read : { problems: read.problems.map((problem) => `${header}: ${problem}`) };
 }
 
-const pack = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 /** Undefined for what is not base64url of JSON. Node would read much as base64 that is none. */
-function unpack(header: string): unknown {
+function decode(header: string): unknown {
   const bytes = Buffer.from(header, 'base64url');
   if (bytes.toString('base64url') !== header) return undefined;
   try {

@@ -25,12 +25,13 @@ export const writeJob = ({ service, id }: JobKey) => `${service}/${id}`;
 /** The query of a request for a permit. */
 export const writeAttempt = ({ job: key, epoch: at }: AttemptKey) => `job=${writeJob(key)}&epoch=${at}`;
 
-const readWireAttempt = fields<AttemptKey>({ job, epoch: { ...epoch, read: (raw) => epoch.read(numberIn(raw)) } });
+const readWireAttempt = fields<AttemptKey>({ job, epoch: { ...epoch, read: (raw) => epoch.read(parseNumber(raw)) } });
 
 /** From the parameters of a query, or of a path. */
 export const readAttempt = (raw: unknown): Read<AttemptKey> => readWireAttempt(raw);
 
-const numberIn = (raw: unknown) => (typeof raw === 'string' && /^[1-9]\d{0,15}$/.test(raw) ? Number(raw) : undefined);
+const parseNumber = (raw: unknown) =>
+  typeof raw === 'string' && /^[1-9]\d{0,15}$/.test(raw) ? Number(raw) : undefined;
 
 /** Why something was not done, for programs. */
 export const readCode = fields<{ readonly code: string }>({ code: text('a code', /^[a-z-]{1,64}$/) });

@@ -1,7 +1,7 @@
 import { type Field, fields, flag, isObject, nested, oneOf, optional, type Read, text } from '../../lib/fields.ts';
 import type { JobKey } from '../../model/job/index.ts';
 import { clusterId } from '../../model/service/index.ts';
-import type { EnteredJob, Offer } from '../delegation-ports.ts';
+import type { ForwardedJob, Offer } from '../delegation-ports.ts';
 import { epoch, job, jobId, writeJob } from './names.ts';
 
 /** An event within JSON: any bytes, and the same bytes again on the other side (F7). */
@@ -22,7 +22,7 @@ export const longestBody = (eventBytes: number) => Math.max(base64Length(eventBy
 
 /** Text as it is; what is no text as base64, and so what gets longer as text: half of it may be quotation marks. */
 function writeEvent(event: Uint8Array): WireEvent {
-  const readable = textOf(event);
+  const readable = decodeText(event);
   const limit = Math.max(base64Length(event.length), READABLE);
   if (readable !== undefined && Buffer.byteLength(JSON.stringify(readable)) <= limit) return { event: readable };
   return { event: Buffer.from(event.buffer, event.byteOffset, event.length).toString('base64'), encoding: 'base64' };
@@ -34,7 +34,7 @@ const eventFields: { readonly event: Field<string>; readonly encoding: Field<'ba
 };
 
 /** Undefined for what claims to be base64 and is not. */
-function bytesOf({ event, encoding }: WireEvent): Uint8Array | undefined {
+function decodeEvent({ event, encoding }: WireEvent): Uint8Array | undefined {
   if (encoding === undefined) return Buffer.from(event);
   const bytes = Buffer.from(event, 'base64');
   return bytes.toString('base64') === event ? bytes : undefined;
@@ -46,8 +46,8 @@ function bytesOf({ event, encoding }: WireEvent): Uint8Array | undefined {
  * what is no text is given as base64.
  */
 export function wrapEvent(event: Uint8Array): string {
-  const given = textOf(event) ?? Buffer.from(event).toString('base64');
-  const body = jsonIn(given);
+  const given = decodeText(event) ?? Buffer.from(event).toString('base64');
+  const body = parseJsonObject(given);
   const isWrapped = typeof body?.['storage_provider'] === 'string' && typeof body['event'] === 'string';
   const { storage_provider, event: inner } = isWrapped ? body : { storage_provider: 'default', event: given };
   return JSON.stringify({ storage_provider, event: inner });
@@ -56,7 +56,7 @@ export function wrapEvent(event: Uint8Array): string {
 const base64Length = (bytes: number) => Math.ceil(bytes / 3) * 4;
 
 /** Undefined for what is no text. A mark of the byte order belongs to it. */
-function textOf(bytes: Uint8Array): string | undefined {
+function decodeText(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
@@ -64,7 +64,7 @@ function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-function jsonIn(raw: string): Record<string, unknown> | undefined {
+function parseJsonObject(raw: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(raw);
     return isObject(value) ? value : undefined;
@@ -76,7 +76,7 @@ function jsonIn(raw: string): Record<string, unknown> | undefined {
 /** W3C Trace Context, as far as it is passed on. */
 const TRACE = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-export const traceIn = (header: string | undefined) => (header && TRACE.test(header) ? { trace: header } : {});
+export const parseTrace = (header: string | undefined) => (header && TRACE.test(header) ? { trace: header } : {});
 
 interface WireOffer {
   readonly job: JobKey;
@@ -130,7 +130,7 @@ const invoker = text('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
 
 const readWireOpened = fields<WireOpened>({ id: jobId, invoker, ...eventFields });
 
-export function writeOpened({ job: { id }, event, invoker: who }: EnteredJob): string {
+export function writeOpened({ job: { id }, event, invoker: who }: ForwardedJob): string {
   return JSON.stringify({ id, ...writeEvent(event), invoker: who });
 }
 
@@ -144,7 +144,7 @@ export function readOpened(
 }
 
 function withEvent<T extends object>(wire: WireEvent, rest: T): Read<T & { readonly event: Uint8Array }> {
-  const event = bytesOf(wire);
+  const event = decodeEvent(wire);
   return event ? { value: { ...rest, event } } : { problems: ['event is not base64, as its encoding says'] };
 }
 

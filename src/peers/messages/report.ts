@@ -54,11 +54,11 @@ const readFailed = fields<WireEnding>(ENDING);
 const readSucceeded = fields<WireEnding & { readonly manifest: string }>({ ...ENDING, manifest: sha256 });
 
 const READERS: { readonly [S in Report['state']]: (raw: unknown) => Read<Report> } = {
-  running: (raw) => mapRead(readRunning(raw), (said) => ({ state: 'running', ...runningOf(said) })),
+  running: (raw) => mapRead(readRunning(raw), (said) => ({ state: 'running', ...toRunning(said) })),
   released: (raw) => mapRead(readReleased(raw), (said) => ({ state: 'released', ...said })),
-  failed: (raw) => mapRead(readFailed(raw), (said) => ({ state: 'failed', ...endingOf(said) })),
+  failed: (raw) => mapRead(readFailed(raw), (said) => ({ state: 'failed', ...toEnding(said) })),
   succeeded: (raw) =>
-    mapRead(readSucceeded(raw), ({ manifest, ...said }) => ({ state: 'succeeded', ...endingOf(said), manifest })),
+    mapRead(readSucceeded(raw), ({ manifest, ...said }) => ({ state: 'succeeded', ...toEnding(said), manifest })),
 };
 
 const state = oneOf('running', 'released', 'failed', 'succeeded');
@@ -68,12 +68,12 @@ export function readReport(raw: unknown): Read<Report> {
   return said ? READERS[said](raw) : { problems: [`state is not ${state.is}`] };
 }
 
-const runningOf = ({ started_at, message: said }: WireRunning) => ({
+const toRunning = ({ started_at, message: said }: WireRunning) => ({
   ...(started_at !== undefined && { startedAt: started_at }),
   ...(said !== undefined && { message: said }),
 });
 
-const endingOf = ({ started_at, finished_at, exit_code, ...said }: WireEnding) => ({
+const toEnding = ({ started_at, finished_at, exit_code, ...said }: WireEnding) => ({
   ...(started_at !== undefined && { startedAt: started_at }),
   finishedAt: finished_at,
   ...(exit_code !== undefined && { exitCode: exit_code }),
@@ -81,29 +81,29 @@ const endingOf = ({ started_at, finished_at, exit_code, ...said }: WireEnding) =
 });
 
 export function writeReport(report: Report): string {
-  return JSON.stringify({ state: report.state, ...wireOf(report) });
+  return JSON.stringify({ state: report.state, ...toWire(report) });
 }
 
-function wireOf(report: Report): object {
-  if (report.state === 'released') return { reason: word(report.reason), message: sentence(report.message) };
+function toWire(report: Report): object {
+  if (report.state === 'released') return { reason: toReason(report.reason), message: toMessage(report.message) };
   const begun = report.startedAt === undefined ? {} : { started_at: Math.round(report.startedAt) };
   if (report.state === 'running') {
-    return { ...begun, ...(report.message !== undefined && { message: sentence(report.message) }) };
+    return { ...begun, ...(report.message !== undefined && { message: toMessage(report.message) }) };
   }
   return {
     ...begun,
     finished_at: Math.round(report.finishedAt),
     ...(report.exitCode !== undefined && { exit_code: report.exitCode }),
-    reason: word(report.reason),
-    message: sentence(report.message),
+    reason: toReason(report.reason),
+    message: toMessage(report.message),
     ...(report.state === 'succeeded' && { manifest: report.manifest }),
   };
 }
 
-const word = (said: string) => said.replace(/\W/g, '').slice(0, 64) || 'Unknown';
+const toReason = (said: string) => said.replace(/\W/g, '').slice(0, 64) || 'Unknown';
 
 /** No half of a character at its end, and nothing that would break a line. */
-const sentence = (said: string) =>
+const toMessage = (said: string) =>
   said
     .replace(/\p{Cc}+/gu, ' ')
     .slice(0, LONGEST_MESSAGE)

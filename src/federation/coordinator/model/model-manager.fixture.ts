@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import {
   type Credential,
-  keyIdOf,
+  memberKeyId,
   type MemberKey,
   type Peer,
   PeerError,
@@ -58,7 +58,7 @@ export class ModelManager {
 
   create(order: WorkerOrder, as: Credential): void {
     this.#admit(as);
-    const keyId = keyIdOf(order.key);
+    const keyId = memberKeyId(order.key);
     if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was undone');
     const current = this.services.get(order.name);
     if (current?.worker?.keyId === keyId) return;
@@ -68,7 +68,7 @@ export class ModelManager {
 
   adopt(order: WorkerOrder, version: string, as: Credential): void {
     this.#admit(as);
-    const keyId = keyIdOf(order.key);
+    const keyId = memberKeyId(order.key);
     if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was undone');
     const current = this.services.get(order.name);
     if (current?.worker?.keyId === keyId) return;
@@ -79,7 +79,7 @@ export class ModelManager {
 
   rekey(order: WorkerOrder, as: Credential): boolean {
     this.#admit(as);
-    const keyId = keyIdOf(order.key);
+    const keyId = memberKeyId(order.key);
     if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was ended');
     const current = this.services.get(order.name);
     if (current?.worker?.uid !== order.uid) return false;
@@ -92,7 +92,7 @@ export class ModelManager {
 
   /** The current key of the worker, given that key or the previous one. Using the new key revokes the old one. */
   #keyIdOf(name: string, { key, uid }: MemberKey): string {
-    const keyId = keyIdOf(key);
+    const keyId = memberKeyId(key);
     const worker = this.services.get(name)?.worker;
     if (worker?.uid !== uid) return keyId;
     if (worker.keyId === keyId) this.formerKeys.delete(keyId);
@@ -129,7 +129,7 @@ export class ModelManager {
       else if (before) this.services.set(name, { ...before, version: newVersion() });
       else this.services.delete(name);
     }
-    this.tombstones.add(keyId).add(keyIdOf(as.key));
+    this.tombstones.add(keyId).add(memberKeyId(as.key));
     return this.services.get(name)?.worker?.uid === as.uid ? 'held' : 'ended';
   }
 
@@ -139,7 +139,7 @@ export class ModelManager {
 }
 
 function workerOf({ uid, revision, digest, key, body }: WorkerOrder) {
-  const worker = { uid, revision, digest, keyId: keyIdOf(key) };
+  const worker = { uid, revision, digest, keyId: memberKeyId(key) };
   return { version: newVersion(), body: body.reveal(), worker };
 }
 

@@ -18,11 +18,11 @@ const at = (endpoint: string, kind: PeerAddress['kind'] = 'oscar'): PeerAddress 
 });
 
 test('each manager is spoken to as its kind is, and this one is not dialled', () => {
-  const lineTo = ({ endpoint }: PeerAddress) => (endpoint === 'http://here' ? 'self' : ({} as PeerConnection));
-  const ways = peerClients({ lineTo }, SELF);
-  assert.equal(ways.targetAt(at('http://here')), SELF.target);
-  assert.equal(ways.originAt(at('http://here')), SELF.origin);
-  assert.ok(ways.targetAt(at('http://there')) instanceof HttpTarget);
-  assert.ok(ways.targetAt(at('http://there', 'upstream')) instanceof UpstreamTarget);
-  assert.ok(ways.originAt(at('http://there')) instanceof HttpOrigin);
+  const connectionTo = ({ endpoint }: PeerAddress) => (endpoint === 'http://here' ? 'self' : ({} as PeerConnection));
+  const clients = peerClients({ connectionTo }, SELF);
+  assert.equal(clients.targetAt(at('http://here')), SELF.target);
+  assert.equal(clients.originAt(at('http://here')), SELF.origin);
+  assert.ok(clients.targetAt(at('http://there')) instanceof HttpTarget);
+  assert.ok(clients.targetAt(at('http://there', 'upstream')) instanceof UpstreamTarget);
+  assert.ok(clients.originAt(at('http://there')) instanceof HttpOrigin);
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { SeenRequest, SeenRequests } from '../model/job/index.ts';
-import { withAsking } from './connection/signature.ts';
+import type { SeenRequest, SeenRequests } from '../../model/job/index.ts';
+import { recordRequest } from './signature.ts';
 
 const at = (time: number): SeenRequest => ({ time, nonce: `nonce-${time}` });
 
@@ -13,7 +13,7 @@ function believed(askings: readonly SeenRequest[]): {
 } {
   let known: SeenRequests | undefined;
   const yes = askings.filter((asking) => {
-    const next = withAsking(known, asking);
+    const next = recordRequest(known, asking);
     known = next ?? known;
     return next !== undefined;
   });

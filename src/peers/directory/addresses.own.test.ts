@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { test } from 'node:test';
-import { normalEndpoint, type OwnAddress, ownAddress } from './addresses.ts';
+import { normalizeEndpoint, type OwnAddress, ownAddress } from './addresses.ts';
 
 const at = (host: string, port = 8080): OwnAddress => ({
   endpoint: 'https://oscar.example/a',
@@ -53,8 +53,8 @@ test('unless told otherwise it knows the addresses of its network cards', () => 
 });
 
 test('an endpoint has one spelling', () => {
-  assert.equal(normalEndpoint('HTTP://B.example.:80/x/'), 'http://b.example/x');
-  assert.equal(normalEndpoint('https://[FD00::0:7]:8443'), 'https://[fd00::7]:8443');
-  assert.equal(normalEndpoint('ftp://b.example'), undefined);
-  assert.equal(normalEndpoint(''), undefined);
+  assert.equal(normalizeEndpoint('HTTP://B.example.:80/x/'), 'http://b.example/x');
+  assert.equal(normalizeEndpoint('https://[FD00::0:7]:8443'), 'https://[fd00::7]:8443');
+  assert.equal(normalizeEndpoint('ftp://b.example'), undefined);
+  assert.equal(normalizeEndpoint(''), undefined);
 });
