@@ -4,96 +4,99 @@ import type { JobKey, NewJob } from '../model/job/index.ts';
 import type { MemberKey } from './peer.ts';
 
 /**
- * What an origin and a target say to each other about a job (docs/peer-protocol.md#jobs). One adapter of each port
- * speaks HTTP, one is this manager itself; members written in Go and plain endpoints have adapters with less behind
- * them.
+ * The calls between the origin and the target of a job (docs/peer-protocol.md#jobs). Each port has an adapter over HTTP and
+ * one for this manager itself. The adapters for members written in Go and for plain endpoints implement `Target` as far as
+ * those can.
  */
 
-/** Another cluster, as the origin of jobs needs it. */
+/** A cluster that runs jobs, as their origin calls it. */
 export interface Target {
   /**
-   * Asks it to run a job. The same offer again is answered alike and runs nothing twice. Throws a `PeerError` when there is
-   * no answer: then it is not known what became of it.
+   * Asks the target to run a job. Repeating an offer gives the same answer and does not run the job twice. Throws a
+   * `PeerError` if there is no answer: then it is unknown whether the target accepted the offer.
    */
   offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer>;
 
-  /** Ends an attempt there that is not wanted any more. One that is not there, or has ended: nothing. */
+  /** Stops an attempt. Does nothing if the target does not have it, or if it has ended. */
   stop(attempt: TargetAttempt, as: PeerCredentials): Promise<void>;
 
-  /** What the script of an attempt printed there. Throws a `PeerError` when nobody can be asked. */
+  /** The output of the attempt's script. Throws a `PeerError` if the target cannot be reached. */
   logs(attempt: TargetAttempt, options: RemoteLogOptions, as: PeerCredentials): AsyncIterable<Uint8Array>;
 
-  /** What is free there, for who decides where jobs go. */
+  /** The free capacity of the cluster, for delegation policies. */
   status(as: PeerCredentials): Promise<Snapshot>;
 }
 
-/** The origin of a job, as the cluster that runs it needs it. */
+/** The origin of a job, as the target calls it. */
 export interface Origin {
-  /** Leave to run this attempt, with keys for its files; again: keys that work longer. Throws `fenced`, `job-gone` or `federation-gone` (see errors). */
+  /**
+   * Permission to run this attempt, with keys for its files. Calling it again returns keys that expire later. Throws `fenced`,
+   * `job-gone` or `federation-gone` (see errors).
+   */
   permit(attempt: AttemptKey, as: MemberKey): Promise<Permit>;
 
-  /** Says how it goes. A repeated report is harmless. Throws like {@link permit}. */
+  /** Reports the state of the attempt. Repeating a report is harmless. Throws like {@link permit}. */
   report(attempt: AttemptKey, report: Report, as: MemberKey): Promise<void>;
 
-  /** Opens a job that entered here. The same id again: the same job. */
+  /** Creates the record of a job that was submitted to a worker. Repeating it with the same id is a no-op. */
   open(job: ForwardedJob, as: MemberKey): Promise<void>;
 }
 
-/** Who speaks to a member: the federation, by the key of the member; and its owner, where there is a grant. */
+/** Credentials for calls to a member: the member key of the federation, and a token of the owner if there is a grant. */
 export interface PeerCredentials extends MemberKey {
   readonly bearer?: Secret;
 }
 
-/** One attempt, as both sides know it. */
+/** Identifies an attempt on both sides. */
 export interface AttemptKey {
-  /** At the origin. */
+  /** The key of the job at the origin. */
   readonly job: JobKey;
   readonly epoch: number;
 }
 
-/** One attempt, as the target keeps it. */
+/** Identifies an attempt at the target. */
 export interface TargetAttempt extends AttemptKey {
-  /** Of the worker. */
+  /** The worker's name. */
   readonly service: string;
 }
 
 export interface Offer extends TargetAttempt {
-  /** Id of the origin's cluster, for people. */
+  /** Id of the origin's cluster, for display. */
   readonly from: string;
   readonly event: Uint8Array;
   readonly trigger: Exclude<NewJob['trigger'], 'run'>;
-  /** It entered there and is run nowhere else: it waits there if there is no room. */
+  /** The job was submitted to this worker and runs nowhere else: it is queued there if no capacity is free. */
   readonly pinned: boolean;
   /** W3C `traceparent`. */
   readonly trace?: string;
 }
 
 export type OfferAnswer =
-  /** It is durable there, under this name. `done`: it has run already, and nobody will say how. */
+  /** The target has stored the attempt under this name. `done`: the job has already run, and there will be no report. */
   | { readonly kind: 'taken'; readonly attempt: string; readonly done?: true }
-  /** It does not run there. The reason is a sentence of ours, never what the other side wrote (F40). */
+  /** The target does not run the job. The reason is written by us, never by the target (F40). */
   | { readonly kind: 'refused'; readonly code: RefusalCode; readonly reason: string };
 
 export type RefusalCode =
   | 'no-room'
   | 'input-unreadable'
-  /** Another event under the same offer. */
+  /** The same offer was made before with another event. */
   | 'payload-differs'
-  /** It asked for the permit, and another attempt is current by now. */
+  /** The target asked for the permit, and the origin has a later attempt. */
   | 'fenced'
   | 'not-allowed'
-  /** The worker is not there, or takes no jobs. */
+  /** The worker does not exist, or accepts no jobs. */
   | 'no-worker'
   | 'failed';
 
-/** What a target needs to run an attempt: where its files are, and keys for exactly those. */
+/** What a target needs to run an attempt: the location of its files, and keys for exactly those. */
 export interface Permit {
   readonly store: OriginStore;
-  /** The object that is the input. Absent: the event is. */
+  /** The input object. If absent, the event is the input. */
   readonly input?: { readonly bucket: string; readonly key: string };
-  /** All results go below this prefix; the list of them is the object `manifest`. */
+  /** All results are written below this prefix; the object `manifest` lists them. */
   readonly staging: { readonly bucket: string; readonly prefix: string; readonly manifest: string };
-  /** Milliseconds of silence after which somebody else may be asked. */
+  /** Milliseconds without a report after which the origin may offer the job to another member. */
   readonly lease: number;
 }
 
@@ -109,9 +112,9 @@ export interface OriginStore {
 }
 
 export type Report =
-  /** Also says, every now and then, that it is still there. */
+  /** Also sent periodically as a heartbeat. */
   | { readonly state: 'running'; readonly startedAt?: number; readonly message?: string }
-  /** It was not begun and will not be: somebody else may. */
+  /** The attempt did not start and will not: another member may run the job. */
   | { readonly state: 'released'; readonly reason: string; readonly message: string }
   | (Ending & { readonly state: 'failed' })
   | (Ending & { readonly state: 'succeeded'; readonly manifest: string });
@@ -125,12 +128,12 @@ interface Ending {
   readonly message: string;
 }
 
-/** A job that came to a worker. Its rights are those that the service's own token has, whoever called (S3). */
+/** A job that was submitted to a worker. It has the rights of the service's own token, whoever the caller was (S3). */
 export interface ForwardedJob {
-  /** Of the coordinator's service, and the id that the worker gave it. */
+  /** The coordinator's service, and the id that the worker assigned. */
   readonly job: JobKey;
   readonly event: Uint8Array;
-  /** Who called there, for listings; gives no right. */
+  /** The caller at the worker, for listings; grants no rights. */
   readonly invoker: string;
 }
 

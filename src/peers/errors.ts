@@ -1,11 +1,12 @@
 import { OscarError } from '../lib/oscar-error.ts';
 
 /**
- * `invalid-federation`: members, clusters or addresses that cannot be. `no-grant`: a federation needs a refresh token.
- * `member-refused`: a member does not accept who asks. `member-taken`: its name belongs to something else there.
- * `member-unreachable`: it did not answer. `member-failed`: anything else over there. `not-the-coordinator`: changes are made
- * where the federation was created. `origin-away`: the coordinator cannot be asked now. `federation-gone`: this was undone,
- * or ended by its owner, and is not made again. `bad-signature`: a request that no coordinator or worker made.
+ * `invalid-federation`: invalid members, clusters or addresses. `no-grant`: a federation needs a refresh token.
+ * `member-refused`: a member does not accept the caller. `member-taken`: the name belongs to another service there.
+ * `member-unreachable`: the member did not answer. `member-failed`: any other error of the member. `not-the-coordinator`:
+ * changes are made where the federation was created. `origin-away`: the coordinator cannot be reached now. `federation-gone`:
+ * the federation was undone, or ended by its owner, and must not be created again. `bad-signature`: no coordinator or worker
+ * signed the request.
  */
 export type FederationErrorCode =
   | 'invalid-federation'
@@ -22,19 +23,19 @@ export type FederationErrorCode =
 export class FederationError extends OscarError<FederationErrorCode> {}
 
 export type DelegationErrorCode =
-  /** Another attempt of the job is the current one, or it has ended. */
+  /** The job has a later attempt, or has ended. */
   | 'fenced'
-  /** The origin knows no such job. */
+  /** The origin does not have this job. */
   | 'job-gone'
-  /** No room for what was offered. */
+  /** No free capacity for the offered job. */
   | 'offer-no-room'
-  /** The input of what was offered cannot be read from here. */
+  /** The target cannot read the input of the offered job. */
   | 'input-unreadable'
-  /** Another event came under the same offer. */
+  /** The same offer was made before with another event. */
   | 'payload-differs'
-  /** The owner of the worker is somebody else, or is not proven. */
+  /** The caller is not the owner of the worker, or did not prove it. */
   | 'offer-not-allowed'
-  /** The coordinator of the worker does not answer. */
+  /** The worker's coordinator does not answer. */
   | 'origin-silent';
 
 export class DelegationError extends OscarError<DelegationErrorCode> {}

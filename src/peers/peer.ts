@@ -3,75 +3,75 @@ import type { Secret } from '../lib/secret.ts';
 import type { FederationOrigin } from '../model/service/index.ts';
 
 /**
- * Another manager, as far as a federation needs it (docs/peer-protocol.md#calls): what the coordinator asks of the
- * clusters of its members. Every call can be made again: it names the federation, its revision and the key, and what
- * was done already is not done a second time. One adapter speaks HTTP, one is this manager itself, one speaks to
+ * Another manager, as the coordinator of a federation needs it (docs/peer-protocol.md#calls). Every call is idempotent: it
+ * names the federation, its revision and the key. There are three adapters: over HTTP, for this manager itself, and for
  * managers written in Go.
  */
 export interface Peer {
-  /** Says what there is under this name, to somebody who could make a service there. */
+  /** Reports what exists under this name, to a caller who may create services there. */
   probe(name: string, as: Credential): Promise<Probe>;
 
-  /** Makes a worker, under an identity that becomes its owner. With the same key again: the same worker. */
+  /** Creates a worker. The identity of the credential becomes its owner. Repeating it with the same key is a no-op. */
   create(order: WorkerOrder, as: Credential): Promise<void>;
 
-  /** Makes a service that its owner has there into a worker, if it still is in that version. It can be given back. */
+  /** Turns an existing service of the owner into a worker, if it still has that version. `remove` can restore the service. */
   adopt(order: WorkerOrder, version: string, as: Credential): Promise<void>;
 
   /**
-   * Gives the worker of this federation another key, whatever the old one was, under the identity that owns it, and brings
-   * it to this revision. An older one than it has is `stale`: it may have been overtaken by another key. The old key stays
-   * good until the new one is used, for ten minutes at most. False when there is no such worker.
+   * Replaces the key of the federation's worker, whatever the old key was, and brings the worker to this revision. The
+   * credential must be that of the worker's owner. A revision older than the worker's is `stale`: a later key may already be
+   * in place. The old key stays valid until the first use of the new one, for ten minutes at most. False if there is no such
+   * worker.
    */
   rekey(order: WorkerOrder, as: Credential): Promise<boolean>;
 
-  /** What the worker is by now, asked with the key. Undefined when there is none of this federation. */
+  /** The current state of the worker. Undefined if this federation has no worker there. */
   inspect(name: string, as: MemberKey): Promise<WorkerState | undefined>;
 
-  /** Brings the worker to this revision, with the key. An older revision than it has changes nothing. */
+  /** Brings the worker to this revision. A revision older than the worker's changes nothing and is `stale`. */
   update(order: WorkerOrder, as: MemberKey): Promise<void>;
 
   /**
-   * Ends the worker: one that the federation made is deleted, one that was there before is what it was, or it stays as a
-   * service of its own (`detach`). Where there is none, a mark is left, so that a create which is still on its way makes
-   * nothing. A worker of the federation that has another key by now is not ended: then it is `held`.
+   * Ends the worker. `undo` deletes a worker that the federation created, and restores a service that it adopted; `detach`
+   * leaves an ordinary service. If there is no worker, a tombstone is written, so that a create that arrives later is
+   * rejected. A worker that has another key by now is not ended; the result is `held`.
    */
   remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed>;
 }
 
 export type Removed = 'ended' | 'held';
 
-/** Who asks. The administrator's own password never goes to another cluster (F30): `basic` is an account over there. */
+/** The identity of the caller. The administrator's own password is never sent to another cluster (F30): `basic` is an account there. */
 export type Credential =
   | { readonly kind: 'bearer'; readonly token: Secret }
   | { readonly kind: 'basic'; readonly username: string; readonly password: Secret };
 
-/** Known to the two managers alone; worth this member of this federation. */
+/** Known only to the two managers; valid for this member of this federation. */
 export interface MemberKey {
   readonly uid: string;
   /** `<cluster id>/<service>`: the member. */
   readonly member: string;
   readonly key: Secret;
-  /** Who stands for it where no keys are known. It is asked for only then, and `refused` says that nobody does. */
+  /** The owner's credential, for managers that do not know member keys; read only for those. Rejects with `refused` if there is none. */
   readonly owner?: () => Promise<Credential>;
 }
 
-/** What is found under a name. */
+/** What exists under a name. */
 export type Probe = ProbeOf & {
-  /** Names the manager there, whatever address it is asked under. */
+  /** Identifies the manager, whichever address was used. */
   readonly instance: string;
 };
 
 type ProbeOf =
   | { readonly found: 'nothing' }
-  /** Of the one who asks, and in no federation: it can be adopted in this version. */
+  /** A service of the caller, in no federation: it can be adopted in this version. */
   | { readonly found: 'own'; readonly version: string }
-  /** Already part of one. */
+  /** Already in a federation. */
   | { readonly found: 'member'; readonly uid: string; readonly revision: number }
-  /** Somebody else's, or more is not said. */
+  /** It belongs to another user, or the manager does not disclose more. */
   | { readonly found: 'taken' };
 
-/** What a worker shall be. */
+/** The desired state of a worker. */
 export interface WorkerOrder {
   readonly name: string;
   readonly uid: string;
@@ -79,7 +79,7 @@ export interface WorkerOrder {
   readonly member: string;
   readonly key: Secret;
   readonly origin: FederationOrigin;
-  /** The definition, as a body of `POST /system/services`; holds the values of secrets. */
+  /** The definition, as the body of `POST /system/services`. It contains the values of secrets. */
   readonly body: Secret;
   readonly digest: string;
 }
@@ -91,33 +91,33 @@ export interface WorkerState {
 }
 
 /**
- * Why a peer did not do what it was asked. The text is ours: what a peer says is never passed on (F40), but for errors of
- * managers written in Go, which the operator registered.
+ * Why a call to a peer failed. The message is written by us: the text of a peer is never passed on (F40), except errors of
+ * managers written in Go, because the operator registered those.
  */
 export type PeerErrorCode =
-  /** No connection, no answer in time, or nothing that a manager would say. */
+  /** No connection, no answer in time, or not the answer of a manager. */
   | 'unreachable'
-  /** It does not know who asks, or does not let them. */
+  /** The peer does not accept the caller's credentials, or the caller has no permission. */
   | 'refused'
-  /** The name belongs to something else there. */
+  /** The name belongs to another service there. */
   | 'taken'
-  /** It was undone or ended there, and is not to be made again. */
+  /** The worker was removed there, and must not be created again. */
   | 'gone'
-  /** The version or the revision is an older one. */
+  /** The version or the revision is out of date. */
   | 'stale'
-  /** It tried and could not. */
+  /** The peer tried and failed. */
   | 'failed';
 
 export class PeerError extends OscarError<PeerErrorCode> {}
 
-/** Where the manager of a cluster is, and how it is spoken to. */
+/** The address of a cluster's manager, and how to connect to it. */
 export interface PeerAddress {
   readonly clusterId: string;
   readonly endpoint: string;
   readonly verify: boolean;
-  /** A private certification authority. */
+  /** The certificate of a private authority, in PEM. */
   readonly ca?: string;
-  /** A user chose the address: only public ones over https and those of the operator's networks are dialled. */
+  /** A user chose the address: only public addresses over https and addresses in the operator's networks are dialled. */
   readonly guarded: boolean;
   readonly kind: 'oscar' | 'upstream';
 }
@@ -127,7 +127,7 @@ export interface Peers {
   at(address: PeerAddress): Peer;
 }
 
-/** What comes of a request within its time. It may still take effect afterwards: who gives up has to reckon with that. */
+/** Rejects if the request takes too long. The request may still take effect later, and the caller must expect that. */
 export async function withinDeadline<T>(
   milliseconds: number,
   request: Promise<T>,
@@ -145,7 +145,7 @@ export async function withinDeadline<T>(
   }
 }
 
-/** The header of somebody's own credential. */
+/** The `Authorization` header for a credential. */
 export function authorization(as: Credential, clusterId: string): Readonly<Record<string, string>> {
   if (as.kind === 'basic') {
     const account = Buffer.from(`${as.username}:${as.password.reveal()}`).toString('base64');

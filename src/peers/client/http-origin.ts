@@ -13,17 +13,17 @@ import { requireValid } from './legal.ts';
 
 /** Milliseconds for each kind of call. */
 export interface OriginDeadlines {
-  /** The other manager waits for our answer to its offer, for 10 s: what comes later than half of that is of no use. */
+  /** The origin waits 10 s for our answer to its offer, so a permit must arrive in half of that. */
   readonly permit: number;
-  /** It is said again, later and later; longer only keeps a connection. */
+  /** Reports are retried with a backoff, so a larger value only holds a connection. */
   readonly report: number;
-  /** Somebody waits for the answer of `/job`. */
+  /** A client waits for the answer of `/job`. */
   readonly open: number;
 }
 
 export const ORIGIN_DEADLINES: OriginDeadlines = { permit: 5_000, report: 5_000, open: 5_000 };
 
-/** Another manager of ours as the origin of jobs, over HTTP (docs/peer-protocol.md). */
+/** Another manager as the origin of jobs, over HTTP (docs/peer-protocol.md). */
 export class HttpOrigin implements Origin {
   readonly #address: PeerAddress;
   readonly #connection: PeerConnection;
@@ -77,7 +77,7 @@ export class HttpOrigin implements Origin {
   }
 }
 
-/** Goes on after `cluster "x" …`, in our own words (F40). */
+/** Continues `cluster "x" …`. Written by us (F40). */
 const REASONS = {
   fenced: 'has another attempt of this job by now, or it has ended',
   'job-gone': 'has no such job any more',
@@ -87,7 +87,7 @@ const REASONS = {
 
 type ToldCode = keyof typeof REASONS;
 
-/** A run ends for "there is no such job": that has to be said in words of ours, not by any server's 404. */
+/** `job-gone` ends a run, so it needs the code of a manager: the 404 of any server is not enough. */
 function delegationCode(said: string | undefined, status: number): ToldCode | undefined {
   if (said !== undefined && Object.hasOwn(REASONS, said)) return said as ToldCode;
   return status === 409 ? 'fenced' : undefined;

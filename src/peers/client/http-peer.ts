@@ -36,12 +36,12 @@ export interface Deadlines {
 }
 
 /**
- * Of a manager of ours. A create with its probe and its undo is to be over before oscar-cli gives up, at 20 s:
- * 3 + 8 + 3, and this cluster's own part.
+ * A create with its probe and its undo must end before the 20 s timeout of oscar-cli: 3 + 8 + 3, and the work of this
+ * cluster. Smaller values fail for busy members.
  */
 const DEADLINES: Deadlines = { look: 3_000, make: 8_000, end: 3_000 };
 
-/** Another manager of ours, over HTTP (docs/peer-protocol.md). */
+/** Another manager, over HTTP (docs/peer-protocol.md). */
 export class HttpPeer implements Peer {
   readonly #address: PeerAddress;
   readonly #connection: PeerConnection;
@@ -96,7 +96,7 @@ export class HttpPeer implements Peer {
     const request = { method: 'PUT', path: this.#federationPath(name), headers: {}, body: writeChange(order) } as const;
     const answer = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.make }, as);
     if (answer.status === 204) return;
-    // With the key of a worker its name cannot belong to anything else: it is the revision that does not fit.
+    // The member key proves that the name belongs to the worker, so the conflict is about the revision.
     if (answer.status === 409) throw peerProblem(412, name, this.#address);
     if (isNotFound(answer)) throw this.#problem('failed', `has no worker "${name}" of this federation`);
     throw peerProblem(answer.status, name, this.#address);
@@ -106,7 +106,7 @@ export class HttpPeer implements Peer {
     const headers = { [FEDERATION_HEADER]: writeKey(as) };
     const request = { method: 'DELETE', path: this.#federationPath(name), query: `how=${how}`, headers } as const;
     const { status, worker } = await this.#connection.sendSigned({ ...request, deadline: this.#deadlines.end }, as);
-    // It ended before, which is what was asked for.
+    // 410: the worker ended before.
     if (status !== 204 && status !== 410) throw peerProblem(status, name, this.#address);
     return worker === ANOTHER_KEY ? 'held' : 'ended';
   }
@@ -140,5 +140,5 @@ export class HttpPeer implements Peer {
   }
 }
 
-/** A manager says "none" without words or in JSON; other servers have a page for what they do not know. */
+/** The 404 of a manager is empty or JSON; other servers send a page. */
 const isNotFound = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);

@@ -22,19 +22,19 @@ import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.t
 /** Milliseconds for each kind of call. */
 export interface TargetDeadlines {
   /**
-   * The target asks us for the permit and looks for the input before it answers: ~50 ms when all are healthy. Shorter: a
-   * busy one is asked twice (harmless, but a round trip). Longer: a dead one delays the job.
+   * The target asks us for the permit and checks the input before it answers: about 50 ms if all are healthy. A smaller value
+   * offers twice to a busy target (harmless, but a round trip); a larger one delays the job if the target is dead.
    */
   readonly offer: number;
-  /** Somebody waits at a terminal, and what is not stopped is fenced anyway. */
+  /** A user waits for it, and an attempt that is not stopped is fenced anyway. */
   readonly stop: number;
-  /** Asked in the background, by the score board; later it would tell of the past. */
+  /** Polled in the background by the scoreboard; a later answer would be outdated. */
   readonly status: number;
-  /** Until a log begins. */
+  /** Until the first byte of a log. */
   readonly logs: number;
-  /** Between two pieces of a log that is there: it is read from a disk. */
+  /** Between two chunks of a stored log, which is read from a disk. */
   readonly idle: number;
-  /** Between two pieces of a log that is followed: scripts may be silent for long, and a host that is gone is noticed by TCP. */
+  /** Between two chunks of a followed log: scripts may print nothing for hours, and TCP detects a dead host. */
   readonly followed: number;
 }
 
@@ -47,7 +47,7 @@ export const TARGET_DEADLINES: TargetDeadlines = {
   followed: 6 * 3_600_000,
 };
 
-/** Another manager of ours as the target of jobs, over HTTP (docs/peer-protocol.md). */
+/** Another manager as the target of jobs, over HTTP (docs/peer-protocol.md). */
 export class HttpTarget implements Target {
   readonly #address: PeerAddress;
   readonly #connection: PeerConnection;
@@ -64,7 +64,7 @@ export class HttpTarget implements Target {
     const { job, from, trace, service } = offer;
     const { trace: traceparent } = parseTrace(trace);
     const headers = {
-      // For people who read traces, and for what a proxy logs; what counts is in the body, which is signed.
+      // For traces and for the logs of proxies. The target reads the body, which is signed.
       'x-delegated-job-id': requireValid(jobId, job.id, this.#address),
       'x-delegated-from': from,
       ...(traceparent && { traceparent }),
@@ -86,7 +86,7 @@ export class HttpTarget implements Target {
     const path = `/system/jobs/${this.#attemptPath(attempt, as)}`;
     const request = { method: 'DELETE', path, headers: {}, deadline: this.#deadlines.stop } as const;
     const answer = await this.#connection.sendSigned(request, as);
-    // Where the worker is gone its attempts are too.
+    // If the worker is gone, its attempts are too.
     if (answer.status === 204 || answer.status === 410 || isNotFound(answer)) return;
     throw peerProblem(answer.status, attempt.service, this.#address);
   }
@@ -128,12 +128,12 @@ export class HttpTarget implements Target {
   }
 }
 
-/** What is said in words of ours counts, whatever the status is; otherwise the status does. */
+/** A code of a manager counts before the status. */
 function refusalIn(answer: PeerAnswer) {
   const said = readCode(answer.json);
   const byCode = refusalByCode('value' in said ? said.value.code : undefined);
   if (byCode) return byCode;
-  // Of a page about something that was not found nobody knows whose it is.
+  // A 404 with an HTML page may come from another server.
   return answer.status === 404 && !isNotFound(answer) ? undefined : refusalByStatus(answer.status);
 }
 

@@ -1,7 +1,7 @@
 import type { Field } from '../../lib/fields.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
 
-/** The value, if it is what it is said to be: nothing else gets into a path or a header of a request. */
+/** Validates a value before it is written into a path or a header. */
 export function requireValid(field: Field<string>, value: string, { clusterId }: PeerAddress): string {
   const read = field.read(value);
   if (read !== undefined) return read;

@@ -1,6 +1,6 @@
 import type { RefusalCode } from '../delegation-ports.ts';
 
-/** What the codes of another manager, or of this one, are to who offered a job. Others say nothing about the offer. */
+/** Error codes of managers as refusals of an offer. Other codes say nothing about the offer. */
 const BY_CODE: Readonly<Record<string, RefusalCode>> = {
   'offer-no-room': 'no-room',
   'no-room': 'no-room',
@@ -23,7 +23,7 @@ const BY_CODE: Readonly<Record<string, RefusalCode>> = {
   'bad-request': 'failed',
 };
 
-/** For answers that do not say more. Of a 5xx nobody knows what became of the offer. */
+/** For answers without a code. After a 5xx it is unknown whether the target accepted the offer. */
 const BY_STATUS: Readonly<Record<number, RefusalCode>> = {
   400: 'failed',
   401: 'not-allowed',
@@ -36,7 +36,7 @@ const BY_STATUS: Readonly<Record<number, RefusalCode>> = {
   429: 'no-room',
 };
 
-/** Goes on after `cluster "x" …`. Our own words: what others say is never passed on (F40). */
+/** Continues `cluster "x" …`. Written by us: the text of a peer is never passed on (F40). */
 const REASONS: Readonly<Record<RefusalCode, string>> = {
   'no-room': 'has no room for it',
   'input-unreadable': 'cannot read its input',

@@ -8,23 +8,23 @@ import type { PeerAnswer, PeerRequest, PeerStream, StreamRequest, Transport } fr
 export interface PeerConnectionOptions {
   /** The time of day. */
   readonly now?: () => number;
-  /** Milliseconds that never go back, whatever is done to the clock. */
+  /** A monotonic clock, in milliseconds. */
   readonly elapsed?: () => number;
-  /** Hears of a manager that did not answer, and has now. */
+  /** Called when a manager that did not answer has answered again. */
   readonly onRecovered?: (address: PeerAddress) => void;
 }
 
-/** Less is what the way and the seconds of `Date` account for; it would change nothing within five minutes of skew. */
+/** Smaller differences come from the latency and from the resolution of `Date`, and are within the allowed skew of five minutes. */
 const MIN_CORRECTION = 60_000;
 
-/** A clock further off is not one that runs a little wrong, and a signature of next year is none to give away. */
+/** A larger difference is not clock drift, and a signature with a date far in the future could be replayed later. */
 const MAX_CORRECTION = 24 * 3_600_000;
 
 type UnsignedRequest = Omit<PeerRequest, 'headers' | 'repeatable'> & Pick<StreamRequest, 'headers'>;
 
 type AnswerHead = Pick<PeerAnswer, 'status' | 'date'>;
 
-/** What is said to one manager, and how it answers: signatures by its clock, and silence that is remembered. */
+/** Requests to one manager: signed by its clock, and paused by a circuit breaker while it does not answer. */
 export class PeerConnection {
   readonly #address: PeerAddress;
   readonly #transport: Transport;
@@ -32,9 +32,9 @@ export class PeerConnection {
   readonly #elapsed: () => number;
   readonly #onRecovered: NonNullable<PeerConnectionOptions['onRecovered']>;
   readonly #breaker = new CircuitBreaker();
-  /** What became of the last request, if nobody answered it. */
+  /** The error of the last request that was not answered. */
   #lastFailure: PeerError | undefined;
-  /** How far its clock is ahead of ours, as far as it made a difference. */
+  /** How far its clock is ahead of ours, in milliseconds; set only when the difference made a request fail. */
   #ahead = 0;
 
   constructor(address: PeerAddress, transport: Transport, options: PeerConnectionOptions = {}) {
@@ -45,25 +45,25 @@ export class PeerConnection {
     this.#onRecovered = options.onRecovered ?? (() => {});
   }
 
-  /** It is not as silent as it was: somebody may try before the pause is over. */
+  /** The manager gave a sign of life: allows one request before the pause is over. */
   retryNow(): void {
     this.#breaker.allowTrial();
   }
 
-  /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
+  /** Sends a signed request, if the circuit breaker allows it. If the clocks differ too much, it is sent once more with their time. */
   sendSigned(request: UnsignedRequest, as: MemberKey): Promise<PeerAnswer> {
-    // Anew each time: what a manager has heard before its end, another one does not take from a second letter.
+    // Signed again for each try: if a manager received the first one before it ended, another replica rejects its nonce.
     const headers = () => this.#signedHeaders(request, as);
     return this.#withClockCorrection(() => this.send({ ...request, headers, repeatable: true }));
   }
 
-  /** The same for an answer that is read as it comes. Without a key it is sent as it is. */
+  /** The same for an answer that is read as a stream. Without a key the request is not signed. */
   stream(request: StreamRequest, as?: MemberKey): Promise<PeerStream> {
     const headers = () => (as ? this.#signedHeaders({ ...request, method: 'GET' }, as) : request.headers);
     return this.#withClockCorrection(() => this.#observe(this.#transport.stream({ ...request, headers: headers() })));
   }
 
-  /** The answer, whatever it says. No answer is a {@link PeerError}. */
+  /** Sends a request even while the circuit breaker is open. Resolves to the answer of any status; no answer is a {@link PeerError}. */
   send(request: PeerRequest): Promise<PeerAnswer> {
     return this.#observe(this.#transport.send(request));
   }
@@ -109,7 +109,7 @@ export class PeerConnection {
     return { ...request.headers, [MEMBER_HEADER]: signature };
   }
 
-  /** Takes up the other clock, if that may be why we were refused. */
+  /** Uses the other manager's clock from now on, if the difference may be why it rejected the request. */
   #correctClock({ date }: AnswerHead): boolean {
     const ahead = (date ?? Number.NaN) - this.#now();
     const helps = Math.abs(ahead - this.#ahead) > MIN_CORRECTION && Math.abs(ahead) < MAX_CORRECTION;
@@ -119,20 +119,20 @@ export class PeerConnection {
 }
 
 /**
- * So many times in a row may somebody not answer. Fewer: one lost packet stops the work for a while. More: each of them
- * is waited for to its deadline.
+ * Failures in a row until the breaker opens. With fewer, one lost packet pauses the work; with more, more requests wait for
+ * their whole deadline.
  */
 const FAILURES = 3;
 
-/** The first pause; each further one is twice as long. */
+/** The first pause, in milliseconds; each further one is twice as long. */
 const FIRST_PAUSE = 5_000;
 
-/** Longer: a peer that is back is noticed late. Shorter: one that is gone for good is dialled more often. */
+/** A larger value delays the detection of a peer that is back; a smaller one dials a dead peer more often. */
 const LONGEST_PAUSE = 15_000;
 
 /**
- * Says whether it is worth asking somebody who did not answer lately. After a pause one request may try; the others go on
- * when that one was answered. Whoever must not wait for this asks all the same, and tells how it went.
+ * Pauses requests to a peer that does not answer. After the pause one trial request is allowed; when it succeeds, all are.
+ * Callers may send a request without asking the breaker; they record its result too.
  */
 export class CircuitBreaker {
   #failures = 0;
@@ -140,7 +140,7 @@ export class CircuitBreaker {
   #until = -Infinity;
   #trialRunning = false;
 
-  /** May somebody ask now? Whoever is told yes asks, and tells how it went. */
+  /** May a request be sent now? If so, the caller sends it and records the result. */
   allowRequest(now: number): boolean {
     if (this.#failures < FAILURES) return true;
     if (now < this.#until || this.#trialRunning) return false;
@@ -148,12 +148,12 @@ export class CircuitBreaker {
     return true;
   }
 
-  /** Did nobody answer when it was asked last? */
+  /** Did the last request fail? */
   get hasFailed(): boolean {
     return this.#failures > 0;
   }
 
-  /** There is a sign of life: one request may try before the pause is over. */
+  /** Allows one trial request before the pause is over. */
   allowTrial(): void {
     this.#until = -Infinity;
   }
@@ -165,7 +165,7 @@ export class CircuitBreaker {
   }
 
   recordFailure(now: number): void {
-    // Requests that were under way together are one reason to pause, not many.
+    // Concurrent requests that fail together count as one failure.
     if (now < this.#until) return;
     this.#trialRunning = false;
     this.#failures++;

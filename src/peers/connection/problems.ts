@@ -2,7 +2,7 @@ import { type PeerAddress, PeerError, type PeerErrorCode } from '../peer.ts';
 
 interface Reason {
   readonly code: PeerErrorCode;
-  /** Goes on after `cluster "x" …`. Our own words: what a peer says is never passed on (F40). */
+  /** Continues `cluster "x" …`. Written by us: the text of a peer is never passed on (F40). */
   readonly says: (name: string) => string;
 }
 
@@ -26,10 +26,10 @@ const REASONS: Readonly<Record<number, Reason>> = {
   504: away(504),
 };
 
-/** Statuses that say as much as silence: the manager itself did not answer. */
+/** Statuses of a proxy: the manager itself did not answer. */
 export const UNAVAILABLE_STATUSES: readonly number[] = [502, 503, 504];
 
-/** What an answer that is not the expected one means, whatever was asked about the service of this name. */
+/** The error for an unexpected status, for any call about the service of this name. */
 export function peerProblem(status: number, name: string, address: PeerAddress): PeerError {
   const { clusterId } = address;
   const reason = REASONS[status];
@@ -38,12 +38,12 @@ export function peerProblem(status: number, name: string, address: PeerAddress):
     const why = 'answers with a redirect, and none is followed: write the endpoint that it leads to';
     return new PeerError('failed', `cluster "${clusterId}" ${why}`);
   }
-  // A success that a manager would not have called so is as good as a page about something else.
+  // An unexpected success does not come from a manager.
   if (status < 300 || status === 404 || status === 405) return noManager(address);
   return new PeerError('failed', `cluster "${clusterId}" could not do it for "${name}": it answered ${status}`);
 }
 
-/** Somebody answers, but it is nobody we know how to speak to. */
+/** The error for an answer that does not come from a manager. */
 export function noManager({ clusterId, endpoint }: PeerAddress): PeerError {
   const why = `no OSCAR manager answers there (${endpoint}): check the endpoint`;
   return new PeerError('unreachable', `cluster "${clusterId}": ${why}`);

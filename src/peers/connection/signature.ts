@@ -4,35 +4,35 @@ import type { SeenRequest, SeenRequests } from '../../model/job/index.ts';
 import { type MemberClaim, readMember, writeMember } from '../messages/federation.ts';
 import type { MemberKey } from '../peer.ts';
 
-/** What is signed of a request. */
+/** The signed parts of a request. */
 export interface SignedRequest {
   readonly method: string;
-  /** As it is sent, from the endpoint on: a proxy may have a path of its own before it. */
+  /** As sent, relative to the endpoint: a proxy may add a path before it. */
   readonly path: string;
-  /** As it is sent, without the question mark; empty if there is none. */
+  /** As sent, without the question mark; empty if there is no query. */
   readonly query: string;
   readonly body: Uint8Array | string;
 }
 
-/** When it was signed, by the clock of who signs, and what tells it from the same request a moment later. */
+/** The time of signing, by the signer's clock, and a nonce that distinguishes repeated requests. */
 interface Stamp {
   readonly time: number;
   readonly nonce: string;
 }
 
 /**
- * `unreadable`: no header of ours. `unknown`: nobody knows a key of this member. `mismatch`: not signed with its key, or
- * something else was. `wrong-time`: signed with the key, but too long ago, or by a clock that is ahead.
+ * `unreadable`: the header or the request is malformed. `unknown`: no key of this member is known. `mismatch`: the signature
+ * was made with another key or for another request. `wrong-time`: the signature is valid, but too old or from the future.
  */
 export type SignatureProblem = 'unreadable' | 'unknown' | 'mismatch' | 'wrong-time';
 
 /**
- * How far clocks may be apart. Shorter: managers whose clocks nobody sets cannot work together. Longer: what somebody
- * recorded can be sent again for longer.
+ * The allowed difference between two clocks. A smaller value excludes managers without time synchronization; a larger one
+ * extends the time in which a recorded request can be replayed.
  */
 export const SKEW = 5 * 60_000;
 
-/** A member key is known by this: it says nothing about the key. */
+/** The id under which a member key is stored. It does not reveal the key. */
 export function memberKeyId(key: Secret): string {
   return hash('sha256', key.reveal(), 'hex');
 }
@@ -48,8 +48,9 @@ export function sign(request: SignedRequest, { uid, member, key }: MemberKey, { 
 }
 
 /**
- * Who signed this request. The time is looked at last: whether a request that nobody signed came in time does not matter.
- * (One with a body is refused by its time before the body is read.) Whether it is the same request once more is not known here: see {@link recordRequest}.
+ * Verifies the signature of a request and returns the member that signed it. The time is checked last, because it means
+ * nothing without a valid signature. (The server checks the time of requests with a body earlier, before it reads the body.)
+ * Replays are not detected here: see {@link recordRequest}.
  */
 export function verify(
   header: string,
@@ -58,7 +59,7 @@ export function verify(
   now: number,
 ): { readonly member: MemberClaim } | { readonly refused: SignatureProblem } {
   const read = readMember(header);
-  // Lines are what keeps the parts apart; a server never sees one that has two.
+  // The signed text separates its parts by line breaks. An HTTP server never receives a part that contains one.
   if ('problems' in read || [request.method, request.path, request.query].some((part) => part.includes('\n'))) {
     return { refused: 'unreadable' };
   }
@@ -69,7 +70,7 @@ export function verify(
   return isTimely(claim, now) ? { member: claim } : { refused: 'wrong-time' };
 }
 
-/** Was it signed at about this time? */
+/** Is the time of signing within {@link SKEW} of now? */
 export const isTimely = ({ time }: Pick<MemberClaim, 'time'>, now: number) => Math.abs(now - time) <= SKEW;
 
 function mac({ method, path, query, body }: SignedRequest, key: Secret, { time, nonce }: Stamp): Buffer {
@@ -78,16 +79,16 @@ function mac({ method, path, query, body }: SignedRequest, key: Secret, { time, 
 }
 
 /**
- * Requests that are known by name. A member asks for an attempt every 30 s, and passes on what people change; what it signed is
- * good for five minutes: more would only make records longer. Fewer: one that comes later than that many of its successors is
- * refused, and signed anew.
+ * Requests that are remembered by their nonce. A member asks for the permit of an attempt every 30 s, and a signature is valid
+ * for five minutes, so a larger value only makes records longer. With a smaller one, a request that arrives after that many
+ * later ones is rejected, and must be signed again.
  */
 const MAX_REMEMBERED = 8;
 
 /**
- * What is known of signed requests that may come once, with this one; undefined if it may have been here before. Those that
- * are too many are known by the time of the latest of them alone: nothing that was signed before it is believed. It is kept
- * where a compare-and-swap lets one of several managers have it.
+ * Adds a request to the seen ones, for requests that are accepted only once. Undefined if the request may be a replay. Of
+ * requests beyond {@link MAX_REMEMBERED} only the latest time is kept, and all requests signed at or before it are rejected.
+ * The caller stores the result with a compare-and-swap, so that only one of several managers accepts the request.
  */
 export function recordRequest(before: SeenRequests | undefined, asking: SeenRequest): SeenRequests | undefined {
   const { last = [], forgotten = Number.NEGATIVE_INFINITY } = before ?? {};

@@ -11,15 +11,15 @@ export interface KnownClusters {
   readonly registered: Config['clusters'];
   /** Private networks that definitions may point to (`OSCAR_PEER_NETWORKS`). */
   readonly networks: Config['peerNetworks'];
-  /** Is this endpoint the manager itself? Then nobody is dialled, and any spelling of it will do. */
+  /** Is this endpoint the manager itself? Then it is not dialled, and the rules for addresses do not apply. */
   readonly isOwn: (endpoint: string) => boolean;
 }
 
 export type Resolved = { readonly address: PeerAddress } | { readonly problem: string };
 
 /**
- * Where a cluster is (docs/peer-protocol.md#which-addresses-are-dialled): what the operator says, otherwise what the
- * definition says.
+ * The address of a cluster (docs/peer-protocol.md#which-addresses-are-dialled): from the operator's settings, otherwise from
+ * the definition.
  */
 export function resolveCluster(
   clusterId: string,
@@ -41,7 +41,7 @@ export function resolveCluster(
   return { address: { clusterId, endpoint, verify: named.ssl_verify, guarded: true, kind: 'oscar' } };
 }
 
-/** What can be said before anybody is dialled; names are looked up only then, and checked by the address they lead to. */
+/** Checks what is known before dialling. Host names are resolved when they are dialled, and their addresses are checked then. */
 function endpointProblem(endpoint: string, { networks, isOwn }: KnownClusters): string | undefined {
   const url = URL.parse(endpoint);
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be an http or https URL';
@@ -61,7 +61,7 @@ type AddressRule = ReturnType<typeof allowedAddresses>;
 
 const rules = new WeakMap<KnownClusters['networks'], AddressRule>();
 
-/** Made once for what the operator has set: addresses are looked at with every word to another manager. */
+/** Cached per setting, because addresses are checked for every request to another manager. */
 function ruleFor(networks: KnownClusters['networks']): AddressRule {
   const rule = rules.get(networks) ?? allowedAddresses(networks);
   rules.set(networks, rule);
@@ -72,15 +72,15 @@ const ASK = 'ask the operator to register the cluster, or to add its network to 
 const OVER_HTTPS = 'must begin with https://';
 
 export interface OwnAddress {
-  /** Under which others reach this manager (`OSCAR_ENDPOINT`). */
+  /** The public address of this manager (`OSCAR_ENDPOINT`). */
   readonly endpoint?: string;
-  /** Where it listens, once it does; the host of an IPv6 address stands without brackets. */
+  /** The listening sockets, empty before the server listens. IPv6 addresses have no brackets. */
   readonly listening: () => readonly { readonly host: string; readonly port: number }[];
   /** The addresses of this machine. */
   readonly addresses?: () => readonly string[];
 }
 
-/** Is this endpoint the manager itself, so that nobody is to be dialled? A name that leads here is not known. */
+/** Tests whether an endpoint is this manager, which is not dialled. Host names that resolve to this machine are not recognized. */
 export function ownAddress(own: OwnAddress): (endpoint: string) => boolean {
   const named = own.endpoint === undefined ? undefined : normalizeEndpoint(own.endpoint);
   const addresses = own.addresses ?? localAddresses;
@@ -96,7 +96,7 @@ export function ownAddress(own: OwnAddress): (endpoint: string) => boolean {
   };
 }
 
-/** One spelling of each: lower case, no usual port, no slash at the end. Undefined when it is no address of a server. */
+/** Lower case, no default port, no slash at the end. Undefined if it is not an http or https URL. */
 export function normalizeEndpoint(endpoint: string): string | undefined {
   const url = URL.parse(endpoint);
   if (!url || !/^https?:$/.test(url.protocol)) return undefined;
@@ -104,7 +104,7 @@ export function normalizeEndpoint(endpoint: string): string | undefined {
   return `${url.protocol}//${host}${trimEnd(url.pathname, isSlash)}`;
 }
 
-/** Does who listens on this host hear what is sent to that one? */
+/** Does a socket that listens on this address receive what is sent to that host? */
 function isReachedBy(listening: string, host: string, addresses: () => readonly string[]): boolean {
   const here = normalizeHost(listening.toLowerCase());
   if (here === host) return true;
@@ -115,7 +115,7 @@ function isReachedBy(listening: string, host: string, addresses: () => readonly 
 
 const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 
-/** As one writes it without a port: no brackets, and an IPv4 address that is dressed as IPv6 as what it is. */
+/** Removes the brackets of IPv6 addresses, and writes IPv4-mapped IPv6 addresses as IPv4. */
 function normalizeHost(host: string): string {
   const plain = host.replace(/^\[|\]$/g, '');
   const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(plain) ?? [];

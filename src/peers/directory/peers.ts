@@ -9,20 +9,20 @@ import { UpstreamTarget } from '../go/upstream-target.ts';
 import type { Peer, PeerAddress, Peers } from '../peer.ts';
 
 export interface PeersOptions extends TransportOptions, PeerConnectionOptions {
-  /** This manager as a peer of itself: nobody is dialled. */
+  /** This manager as a peer of itself, without HTTP. */
   readonly self: Peer;
   readonly isOwn: (endpoint: string) => boolean;
-  /** Of managers of ours, and of those that are written in Go. */
+  /** `oscar`: managers like this one. `upstream`: managers written in Go. */
   readonly deadlines?: { readonly oscar?: Deadlines; readonly upstream?: UpstreamDeadlines };
 }
 
-/** Ways to say other things to the same managers, over the same connections. */
+/** Gives other protocols the same connections to the same managers. */
 export interface PeerConnections {
-  /** `self`: it is this very manager, which is not dialled. */
+  /** `self` if the address is this manager, which is not dialled. */
   connectionTo(address: PeerAddress): PeerConnection | 'self';
 }
 
-/** Users choose addresses: so many are kept at hand, each with its connections. */
+/** Users choose addresses, so the cache is bounded. A smaller value reconnects more often; a larger one holds more idle sockets. */
 const MAX_PEERS = 256;
 
 interface PeerEntry {
@@ -31,13 +31,13 @@ interface PeerEntry {
   readonly transport: Transport;
 }
 
-/** Peers by their addresses, each with its pool of connections and what is known of how it answers. */
+/** Peers by their addresses, each with its connection pool and its circuit breaker. */
 export function createPeers(options: PeersOptions): Peers & PeerConnections & { close(): void } {
   const kept = new Map<string, PeerEntry>();
   const keep = (address: PeerAddress): PeerEntry => {
     const name = cacheKey(address);
     const known = kept.get(name) ?? createEntry(address, options);
-    // The one that was asked for last is forgotten last.
+    // Least recently used first.
     kept.delete(name);
     kept.set(name, known);
     evictIdle(kept);
@@ -75,7 +75,7 @@ function evictIdle(kept: Map<string, PeerEntry>): void {
 const cacheKey = ({ clusterId, endpoint, verify, ca, guarded, kind }: PeerAddress) =>
   JSON.stringify([clusterId, endpoint, verify, ca, guarded, kind]);
 
-/** How other managers are spoken to about jobs, by their addresses. */
+/** Clients of other managers for jobs, by their addresses. */
 export interface PeerClients {
   targetAt(address: PeerAddress): Target;
   originAt(address: PeerAddress): Origin;
