@@ -6,7 +6,6 @@ import { hostedAttemptName } from '../jobs/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import type { JobKey } from '../model/job/index.ts';
 import {
-  type TargetAttempt,
   type Credential,
   DelegationError,
   FederationError,
@@ -20,6 +19,7 @@ import {
   refusedOffer,
   sign,
   type Target,
+  type TargetAttempt,
 } from '../peers/index.ts';
 import type { AuthenticatedCoordinator, DelegationServer } from './server.ts';
 import { authenticateOwner, findClaimedWorker } from './server.ts';

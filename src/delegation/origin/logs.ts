@@ -1,7 +1,7 @@
 import { attemptName, hostedAttemptName, type Jobs, readLog, waitUntilJob } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
-import type { TargetAttempt, PeerCredentials } from '../../peers/index.ts';
+import type { PeerCredentials, TargetAttempt } from '../../peers/index.ts';
 import type { LogOptions } from '../../ports/index.ts';
 import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import { credentialsFor, type OriginDeps } from './origin.ts';

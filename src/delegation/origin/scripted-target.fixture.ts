@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import {
-  type TargetAttempt,
   type AttemptKey,
   type Offer,
   type OfferAnswer,
@@ -11,6 +10,7 @@ import {
   type RefusalCode,
   type Report,
   type Target,
+  type TargetAttempt,
 } from '../../peers/index.ts';
 import type { PolledJob, PolledTarget } from './target-poller.ts';
 

@@ -2,7 +2,7 @@ import { changeJob, jobKeyText } from '../../jobs/index.ts';
 import { TimerQueue } from '../../lib/clock.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, isFinal, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
-import type { TargetAttempt, PeerCredentials, Target } from '../../peers/index.ts';
+import type { PeerCredentials, Target, TargetAttempt } from '../../peers/index.ts';
 import type { DelegationMember } from './federation-cache.ts';
 import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
 import type { RemoteAttempts } from './remote-attempts.ts';

@@ -15,10 +15,10 @@ import {
   type MemberKey,
   type Offer,
   type Origin,
+  type OriginStore,
   PeerError,
   type Permit,
   type Report,
-  type OriginStore,
 } from '../../peers/index.ts';
 import type { JobStore, ObjectStore, Runner, ServiceRecord } from '../../ports/index.ts';
 import type { ObjectStoreServer } from '../../s3-server/index.ts';

@@ -1,6 +1,13 @@
 import { allSettled } from '../../lib/concurrency.ts';
 import { type Definition, readDefinition } from '../../model/service/index.ts';
-import { type Credential, FederationError, memberKeyId, PeerError, type Probe, withinDeadline } from '../../peers/index.ts';
+import {
+  type Credential,
+  FederationError,
+  memberKeyId,
+  PeerError,
+  type Probe,
+  withinDeadline,
+} from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { type DesiredMember, requireLedgerCapacity } from './align.ts';
 import { budgetsFor, type Caller, type Coordination, LONGEST_CREATE } from './coordination.ts';

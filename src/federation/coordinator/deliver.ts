@@ -2,8 +2,8 @@ import { allSettled } from '../../lib/concurrency.ts';
 import type { Secret } from '../../lib/secret.ts';
 import {
   type Credential,
-  memberKeyId,
   type MemberKey,
+  memberKeyId,
   type Peer,
   PeerError,
   type Probe,

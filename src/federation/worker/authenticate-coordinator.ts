@@ -1,5 +1,5 @@
 import type { Secret } from '../../lib/secret.ts';
-import { isTimely, memberKeyId, type MemberKey, readMember, type SignedRequest, verify } from '../../peers/index.ts';
+import { isTimely, type MemberKey, memberKeyId, readMember, type SignedRequest, verify } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { signatureErrors } from '../signature-refusals.ts';
 import { findWorkerByKey, findWorkerKeys, recordMemberKeyUse } from './member-key.ts';

@@ -1,5 +1,5 @@
 import { Secret } from '../../lib/secret.ts';
-import { memberKeyId, type MemberKey } from '../../peers/index.ts';
+import { type MemberKey, memberKeyId } from '../../peers/index.ts';
 import { isRace, type Journal, type SecretRecord } from '../../ports/index.ts';
 import type { Services } from '../../services/index.ts';
 import { deleteOriginal } from './original-service.ts';

@@ -3,8 +3,8 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import type { Version } from '../../lib/version.ts';
 import {
   type Credential,
-  memberKeyId,
   type MemberKey,
+  memberKeyId,
   type Peer,
   PeerError,
   type PeerErrorCode,

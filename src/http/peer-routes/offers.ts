@@ -8,7 +8,7 @@ import {
 } from '../../delegation/index.ts';
 import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
-import { longestBody, readOffer, parseTrace, writeStatus } from '../../peers/index.ts';
+import { longestBody, parseTrace, readOffer, writeStatus } from '../../peers/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';

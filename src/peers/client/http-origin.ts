@@ -9,7 +9,7 @@ import { writeOpened } from '../messages/offer.ts';
 import { readPermit } from '../messages/permit.ts';
 import { writeReport } from '../messages/report.ts';
 import type { MemberKey, PeerAddress } from '../peer.ts';
-import { requireValid } from './legal.ts';
+import { validField } from './legal.ts';
 
 /** Milliseconds for each kind of call. */
 export interface OriginDeadlines {
@@ -62,7 +62,7 @@ export class HttpOrigin implements Origin {
   }
 
   #legal({ service, id }: ForwardedJob['job']): ForwardedJob['job'] {
-    return { service: requireValid(serviceName, service, this.#address), id: requireValid(jobId, id, this.#address) };
+    return { service: validField(serviceName, service, this.#address), id: validField(jobId, id, this.#address) };
   }
 
   #problem(answer: PeerAnswer, service: string): Error {

@@ -16,7 +16,7 @@ import { jobId, readCode } from '../messages/names.ts';
 import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
 import { readStatus } from '../messages/status.ts';
 import { authorization, type PeerAddress, PeerError } from '../peer.ts';
-import { requireValid } from './legal.ts';
+import { validField } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
 
 /** Milliseconds for each kind of call. */
@@ -65,12 +65,12 @@ export class HttpTarget implements Target {
     const { trace: traceparent } = parseTrace(trace);
     const headers = {
       // For traces and for the logs of proxies. The target reads the body, which is signed.
-      'x-delegated-job-id': requireValid(jobId, job.id, this.#address),
+      'x-delegated-job-id': validField(jobId, job.id, this.#address),
       'x-delegated-from': from,
       ...(traceparent && { traceparent }),
       ...(as.bearer && authorization({ kind: 'bearer', token: as.bearer }, clusterId)),
     };
-    const path = `/job/${requireValid(serviceName, service, this.#address)}`;
+    const path = `/job/${validField(serviceName, service, this.#address)}`;
     const body = writeOffer(offer);
     const answer = await this.#connection.sendSigned(
       { method: 'POST', path, headers, body, deadline: this.#deadlines.offer },
@@ -114,7 +114,7 @@ export class HttpTarget implements Target {
   }
 
   #attemptPath({ service, job, epoch }: TargetAttempt, { uid, member }: PeerCredentials): string {
-    const worker = requireValid(serviceName, service, this.#address);
+    const worker = validField(serviceName, service, this.#address);
     return `${worker}/${hostedAttemptName(uid, member, job, epoch, worker)}`;
   }
 

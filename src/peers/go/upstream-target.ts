@@ -2,7 +2,7 @@ import { fields, isObject, optional, text, wholeNumber } from '../../lib/fields.
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import { serviceName } from '../../model/service/index.ts';
 import { TARGET_DEADLINES, type TargetDeadlines } from '../client/http-target.ts';
-import { requireValid } from '../client/legal.ts';
+import { validField } from '../client/legal.ts';
 import { refusalByStatus, refusedOffer } from '../client/offer-refusals.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
@@ -49,8 +49,8 @@ export class UpstreamTarget implements Target {
     if (!as.bearer) return refusedOffer('not-allowed', clusterId);
     const answer = await this.#send(as, {
       method: 'POST',
-      path: `/job/${requireValid(serviceName, service, this.#address)}`,
-      headers: { 'x-delegated-job-id': requireValid(jobId, job.id, this.#address), 'x-delegated-from': from },
+      path: `/job/${validField(serviceName, service, this.#address)}`,
+      headers: { 'x-delegated-job-id': validField(jobId, job.id, this.#address), 'x-delegated-from': from },
       body: wrapEvent(event),
       deadline: this.#deadlines.offer,
     });
@@ -117,7 +117,7 @@ export class UpstreamTarget implements Target {
   }
 
   async *#pages(service: string, as: PeerCredentials): AsyncGenerator<ReadonlyMap<string, UpstreamJob>, undefined> {
-    const path = `/system/logs/${requireValid(serviceName, service, this.#address)}`;
+    const path = `/system/logs/${validField(serviceName, service, this.#address)}`;
     let next: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const query = next === undefined ? '' : `page=${encodeURIComponent(next)}`;
@@ -145,7 +145,7 @@ export class UpstreamTarget implements Target {
   }
 
   #jobPath({ service, job }: TargetAttempt): string {
-    return `/system/logs/${requireValid(serviceName, service, this.#address)}/${requireValid(jobId, job.id, this.#address)}`;
+    return `/system/logs/${validField(serviceName, service, this.#address)}/${validField(jobId, job.id, this.#address)}`;
   }
 }
 

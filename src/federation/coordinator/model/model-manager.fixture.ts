@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import {
   type Credential,
-  memberKeyId,
   type MemberKey,
+  memberKeyId,
   type Peer,
   PeerError,
   type Probe,
