@@ -133,7 +133,11 @@ test('watch: it resumes after a cut, and reads stay correct', async (t) => {
   const changed = await other.services.replace(withCpu('cow', 2), version);
   await created(other.services, withCpu('dog', 1));
   proxy.open();
-  assert.equal((await cluster.services.get('cow'))?.version, changed.version, 'asked of the server, not remembered');
+  assert.equal(
+    (await cluster.services.get('cow'))?.version,
+    changed.version,
+    'the value must be read from the server, not from the cache',
+  );
   await eventually(async () => {
     const { items } = await cluster.services.list({});
     assert.deepEqual(
@@ -141,7 +145,7 @@ test('watch: it resumes after a cut, and reads stay correct', async (t) => {
       ['2', '1'],
     );
   });
-  assert.equal(cluster.metrics().lists, 1, 'nothing was listed again');
+  assert.equal(cluster.metrics().lists, 1, 'the client must not list again');
 });
 
 test('watch: a silent network is noticed, and missed changes are read', async (t) => {
@@ -224,7 +228,7 @@ test('etcd paused: writes are delayed, none is lost', async (t) => {
     cluster.journal.advance('k', entry.version, { n: 1 }),
     created(cluster.services, withCpu('dog', 1)),
   ]);
-  await eventually(() => assert.ok(cluster.metrics().failures > failures, 'a request has timed out'));
+  await eventually(() => assert.ok(cluster.metrics().failures > failures, 'no request has timed out'));
   plane.resumeEtcd();
   const [changed, advanced] = await writes;
   assert.equal((await cluster.services.get('cow'))?.version, changed.version);
@@ -251,7 +255,7 @@ test('no API server: a write is unavailable and did not happen; later it works',
   const { version } = await created(cluster.services, withCpu('cow', 1));
   proxy.refuse();
   await assert.rejects(cluster.services.replace(withCpu('cow', 2), version), { code: 'unavailable' });
-  assert.equal((await cluster.services.list({})).items.length, 1, 'what is known can be listed');
+  assert.equal((await cluster.services.list({})).items.length, 1, 'lists must be served from the cache');
   proxy.open();
   await eventually(() => cluster.services.replace(withCpu('cow', 3), version));
   assert.equal(await cpuOnServer('cow'), '3');
@@ -337,7 +341,7 @@ test('RBAC: missing rights are named, the manager keeps running, and works when 
     assert.rejects(cluster.journal.begin('k', {}), named('create', 'configmaps in the namespace oscar')),
   );
   await assert.rejects(cluster.secrets.get('user', 'alice'), named('get', 'secrets in the namespace oscar'));
-  assert.ok(await cluster.services.get('cow'), 'what is known is served');
+  assert.ok(await cluster.services.get('cow'), 'reads must be served from the cache');
   const heard = testbed.problems.length;
   proxy.cut();
   await eventually(() =>

@@ -10,10 +10,10 @@ export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(CHECKOUT, 'deploy/helm/oscar');
 
 /** Returns the only code block of a page that contains this command. */
-export function documented(page: string, deed: string): string {
+export function documented(page: string, command: string): string {
   const { blocks } = readPage(readFileSync(join(CHECKOUT, page), 'utf8'));
-  const [found, ...others] = blocks.filter(({ info, text }) => info === 'sh' && text.includes(deed));
-  if (!found || others.length > 0) throw new Error(`${page} has ${others.length || 'no'} blocks with ${deed}`);
+  const [found, ...others] = blocks.filter(({ info, text }) => info === 'sh' && text.includes(command));
+  if (!found || others.length > 0) throw new Error(`${page} has ${others.length || 'no'} blocks with ${command}`);
   return found.text;
 }
 

@@ -93,7 +93,11 @@ test('watch: after a cut nothing is missed or repeated, and cursors stay valid',
   const next = await accepted(other.jobs, sampleJob('b'), sampleProgress('failed'));
   await other.jobs.remove(next);
   proxy.open();
-  assert.deepEqual(await cluster.jobs.get(made), changed, 'asked of the server, not remembered');
+  assert.deepEqual(
+    await cluster.jobs.get(made),
+    changed,
+    'the record must be read from the server, not from the cache',
+  );
   await eventually(async () => {
     const { items } = await cluster.jobs.changes({ since: cursor, limit: 10 });
     assert.deepEqual(items, [
@@ -101,7 +105,7 @@ test('watch: after a cut nothing is missed or repeated, and cursors stay valid',
       { key: { service: 'cow', id: 'cow-b' } },
     ]);
   });
-  assert.equal(cluster.metrics().jobLists, 1, 'nothing was listed again');
+  assert.equal(cluster.metrics().jobLists, 1, 'the client must not list again');
 });
 
 test('watch: after the resource version expired, it lists again, and old cursors are expired', async (t) => {
@@ -133,7 +137,7 @@ test('watch: after the resource version expired, it lists again, and old cursors
     await assert.rejects(cluster.jobs.changes({ since: cursor, limit: 1 }), { code: 'expired' });
     // The client waits longer after each failed attempt.
   }, 30_000);
-  assert.ok(told > before, 'who listens is told to look');
+  assert.ok(told > before, 'listeners must be notified');
   assert.equal(cluster.metrics().jobLists, 2);
 });
 

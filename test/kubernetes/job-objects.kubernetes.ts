@@ -113,7 +113,9 @@ describe('job objects', () => {
       const { items } = (await admin.do('GET', PODS)) as { items: { metadata: { labels: Record<string, string> } }[] };
       return items.map(({ metadata }) => metadata.labels['job-name']);
     };
-    await eventually(async () => assert.ok((await ownersOfPods()).includes('plain'), 'the controller is at work'));
+    await eventually(async () =>
+      assert.ok((await ownersOfPods()).includes('plain'), 'the Job controller has created no pod'),
+    );
     assert.equal((await ownersOfPods()).includes(made.id), false);
   });
 
@@ -146,7 +148,7 @@ describe('job objects', () => {
     assert.equal(ofUser.held, 'waits for its queue oscar-lq-cat');
     assert.equal((await onServer(ofAdmin.id)).spec['suspend'], false);
     assert.equal(ofAdmin.held, undefined);
-    assert.equal((await (await beside(t)).jobs.get(ofUser))?.held, undefined, 'where it is turned off it holds nobody');
+    assert.equal((await (await beside(t)).jobs.get(ofUser))?.held, undefined, 'without Kueue no job may be held');
     const { cursor } = await jobs.changes({ limit: 1 });
     const patch = [{ op: 'replace', path: '/spec/suspend', value: false }];
     await admin.do('PATCH', `${USERS_JOBS}/${ofUser.id}`, patch, 'application/json-patch+json');
@@ -217,7 +219,7 @@ describe('job objects', () => {
     const body = { metadata: { name: 'cow-odd', labels }, spec: { ...plain, template: { spec: spec.template.spec } } };
     const problems = testbed.problems.length;
     await admin.do('POST', JOBS, body);
-    await eventually(() => assert.ok(testbed.problems.length > problems, 'it is said'));
+    await eventually(() => assert.ok(testbed.problems.length > problems, 'the problem must be reported'));
     const next = await accepted(jobs, sampleJob(someId()));
     assert.deepEqual(await jobs.get(next), next);
     await assert.rejects(jobs.accept(sampleJob('odd'), sampleProgress(), EVENT), {

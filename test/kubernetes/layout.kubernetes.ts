@@ -281,7 +281,7 @@ test('replicas: a change of one manager is visible at the other', async (t) => {
   t.after(one.close);
   t.after(other.close);
   const { version } = await created(one.services, sampleService('cow'));
-  assert.ok(await other.services.get('cow'), 'a miss asks the server');
+  assert.ok(await other.services.get('cow'), 'a cache miss must ask the server');
   assert.equal(await other.services.reserve('cow', 'another'), 'taken');
   const changed = await other.services.replace(sampleService('cow', { definition: { cpu: '2' } }), version);
   await eventually(async () => assert.equal((await one.services.get('cow'))?.version, changed.version));

@@ -180,8 +180,11 @@ test('migration: a file is one job, although three webhooks report it', async ()
   await eventually(async () => assert.equal((await caused()).length, 1));
   await eventually(() => {
     const asked = manager.log.filter(({ msg }) => msg === 'request').map(({ path }) => path);
-    assert.ok(asked.includes('/job/plants'), 'the old webhook has reported it too');
-    assert.ok(asked.filter((path) => path === '/system/events/storage').length >= 2, 'and both new ones');
+    assert.ok(asked.includes('/job/plants'), 'the old webhook must report the event too');
+    assert.ok(
+      asked.filter((path) => path === '/system/events/storage').length >= 2,
+      'both new webhooks must report it',
+    );
   });
   assert.deepEqual(
     (await caused()).map(({ object }) => object),
@@ -211,7 +214,7 @@ test('migration: an update keeps all secrets', async () => {
   const written = data['function_config.yaml'] ?? '';
   assert.match(written, /^cpu: "2"$/m);
   assert.match(written, new RegExp(`^token: "${TOKEN}"$`, 'm'));
-  assert.doesNotMatch(written, /hush/, 'keys do not stay where they can be read');
+  assert.doesNotMatch(written, /hush/, 'secrets must not stay in the ConfigMap');
   assert.deepEqual(await secretOf(ALICES_NAMESPACE, 'plants'), { API_KEY: 'of plants' });
   const { items } = (await admin.do('GET', '/api/v1/namespaces/oscar/secrets')) as { items: { data?: object }[] };
   const kept = items.map(({ data: values = {} }) => Buffer.from(Object.values(values).join(), 'base64').toString());

@@ -135,7 +135,7 @@ test('security: a pod with a delegated job has no token and no long-lived key, a
   });
   await embedded.outside.put(people.alice, `${name}/in/x`, 'an input of Alice');
   const { id, log } = await runsElsewhere(embedded, name, '\nlooked\n');
-  assert.match(log, /an input of Alice/, 'it has really looked');
+  assert.match(log, /an input of Alice/, 'the script has not searched its files');
 
   const { admin } = our.cluster;
   const { items } = (await admin.do('GET', '/api/v1/pods')) as unknown as { items: Item[] };
@@ -168,7 +168,8 @@ test('security: a pod with a delegated job has no token and no long-lived key, a
   const stores = Buffer.from(data['stores.json'] ?? '', 'base64').toString();
   const keys = [...stores.matchAll(/"(?:secretKey|sessionToken)":"([^"]+)"/g)];
   assert.ok(keys.length > 0);
-  for (const [, key = ''] of keys) assert.ok(![JSON.stringify(pod), jobs, log].join().includes(key), 'a key is seen');
+  for (const [, key = ''] of keys)
+    assert.ok(![JSON.stringify(pod), jobs, log].join().includes(key), 'a key is visible');
   const user = spec.containers.find((each) => each.name === 'oscar-container');
   assert.ok(user);
   assert.doesNotMatch(JSON.stringify(user.volumeMounts), /stage-|orders|kube-api-access/);

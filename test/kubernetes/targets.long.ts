@@ -26,7 +26,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
     return eventually(() => {
       const [leader, ...more] = replicas.filter((replica) => them.our.isLeader(replica));
       const other = replicas.find((replica) => replica !== leader);
-      assert.ok(leader && other && more.length === 0, 'one leads');
+      assert.ok(leader && other && more.length === 0, 'exactly one manager must lead');
       them.setContact(other);
       return { leader, other };
     });
@@ -95,7 +95,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
       await comes(name, await them.begin(name, FILES));
       leader.child.kill('SIGSTOP');
       try {
-        await eventually(() => assert.ok(them.our.isLeader(other), 'the other leads'));
+        await eventually(() => assert.ok(them.our.isLeader(other), 'the other manager does not lead'));
       } finally {
         leader.child.kill('SIGCONT');
       }

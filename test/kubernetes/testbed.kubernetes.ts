@@ -42,7 +42,7 @@ test('test cluster: everything ends with the test process, even if it is killed'
   const [line] = await once(createInterface({ input: child.stdout }), 'line');
   const { directory, port }: { directory: string; port: number } = JSON.parse(line);
   t.after(() => rmSync(directory, { recursive: true, force: true }));
-  assert.deepEqual(runningIn(directory).length, 2, 'etcd and the API server');
+  assert.deepEqual(runningIn(directory).length, 2, 'etcd and the API server must run');
   child.kill('SIGKILL');
   await eventually(() => assert.deepEqual(runningIn(directory), []));
   assert.ok(port > 0);

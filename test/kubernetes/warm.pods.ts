@@ -122,7 +122,7 @@ function warmTest(
 
 /** Waits until a pod is ready for calls of the service and reserved for this call. */
 const taken = (runner: KubernetesRunner, { traits }: Attempt) =>
-  eventually(() => assert.ok(traits && runner.standby.claim(traits.job), 'none is ready'), PATIENCE);
+  eventually(() => assert.ok(traits && runner.standby.claim(traits.job), 'no warm pod is ready'), PATIENCE);
 
 warmTest('a call is answered from a pod that waited for it, and another one takes its place', async (runner) => {
   runner.standby.setRequests([order('greets')]);

@@ -31,5 +31,5 @@ async function wipeOnce(admin: Admin): Promise<void> {
     // No manager runs that would remove the finalizer.
     if (metadata.finalizers) await admin.ask('PUT', path, { ...pod, metadata: { ...metadata, finalizers: [] } });
   }
-  if (pods.length > 0) throw new Error(`${pods.length} pods are still there`);
+  if (pods.length > 0) throw new Error(`${pods.length} pods still exist`);
 }

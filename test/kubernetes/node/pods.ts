@@ -76,7 +76,7 @@ export class Pods {
     return await eventually(
       async () => {
         const said = await this.log(name);
-        if (!said.includes(words)) throw new Error(`${name} has said: ${said}`);
+        if (!said.includes(words)) throw new Error(`the log of ${name} is: ${said}`);
         return said;
       },
       PATIENCE_MS,
