@@ -66,7 +66,7 @@ test('job keys: without STS a service with inputs is rejected with the reason, a
   const input = [{ storage_provider: 'minio.default', path: 'needs-keys/in' }];
   await assert.rejects(provisionStorage(aService({ name: 'cow', input }, { owner: 'alice' }), store), {
     code: 'no-job-keys',
-    message: /AssumeRole: 403 AccessDenied.*"cow" can have no input or output there/,
+    message: /AssumeRole: 403 AccessDenied.*"cow" cannot have input or output there/,
   });
   assert.equal(await store.bucket('needs-keys'), undefined);
   await provisionStorage(aService({ name: 'dog' }, { owner: 'alice' }), store);
