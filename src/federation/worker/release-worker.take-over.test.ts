@@ -29,7 +29,7 @@ test('take-over: while its coordinator is in contact, a worker cannot be changed
     scene.clock.now += 20 * HOUR;
     await assert.rejects(put(scene), {
       code: 'not-the-coordinator',
-      message: /change "origin" at https:\/\/a\.example, .* a PUT after 20\d\d-.* makes it a service of its own/,
+      message: /change "origin" at https:\/\/a\.example, .* a PUT after 20\d\d-.* makes it a plain service/,
     });
   }
 });
