@@ -80,7 +80,7 @@ describe('allowed image repositories', () => {
       body: { name: 'img', image: 'ubuntux', script: 'x' },
     });
     assert.equal(refused.status, 400);
-    assert.match(refused.text, /"ubuntux" is in none of the repositories/);
+    assert.match(refused.text, /"ubuntux" is not in a repository that this cluster allows/);
     assert.equal((await manager.call('GET', '/system/services/img', { as: ADMIN })).status, 404);
     assert.equal((await put(ADMIN, {})).text, 'null');
     assert.deepEqual((await shown(bob)).allowed_image_repositories, []);

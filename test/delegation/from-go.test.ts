@@ -133,7 +133,7 @@ describe('from Go: a job that a Go manager delegates to this manager', () => {
     await inState(origin, people.alice, 'circle', id, 'delegated');
     const heard = origin.wire.seen.length;
     const atWorker = expectStatus(await delegate(a, people.alice, 'circle-a', id), 409);
-    assert.match(atWorker.text, /enter at its coordinator: invoke "circle" at http/);
+    assert.match(atWorker.text, /are submitted to its coordinator: invoke "circle" at http/);
     assert.deepEqual(
       origin.wire.seen.slice(heard).filter(({ path }) => /^\/system\/federation\/circle\/jobs$/.test(path)),
       [],

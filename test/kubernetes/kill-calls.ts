@@ -13,7 +13,7 @@ export async function callWhileBusy(
 ): Promise<Answer> {
   for (;;) {
     const answer = await call(url, method, path, options);
-    if (answer.status !== 503 || !answer.text.includes('too much to do')) return answer;
+    if (answer.status !== 503 || !answer.text.includes('overloaded')) return answer;
     await pause(RETRY_MS);
   }
 }

@@ -100,7 +100,7 @@ const taken = () =>
   eventually(async () => {
     const { TagSet = [] } = await root.client.send(new GetBucketTaggingCommand({ Bucket: 'plants' }));
     assert.ok(TagSet.some(({ Key }) => Key === 'oscar_service_uid'));
-    assert.ok(manager.log.some(({ msg }) => msg === 'the rules of the object store are as they should be'));
+    assert.ok(manager.log.some(({ msg }) => msg === 'the event rules of the object store are correct'));
   });
 
 test('migration: services keep their visibility and definition', async () => {
