@@ -236,7 +236,7 @@ describe('job objects', () => {
     const template = { spec: spec.template.spec };
     await admin.do('POST', JOBS, { metadata: { name: 'cow-theirs' }, spec: { ...plain, template } });
     const accepting = jobs.accept(sampleJob('theirs'), sampleProgress(), EVENT);
-    await assert.rejects(accepting, { code: 'conflict', message: /is not of this manager/ });
+    await assert.rejects(accepting, { code: 'conflict', message: /does not belong to this manager/ });
   });
 });
 
