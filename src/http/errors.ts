@@ -115,7 +115,7 @@ const isKnown = (error: unknown): error is OscarError<Code> =>
 export function answerError(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (isKnown(error)) {
     const answer = ANSWERS[error.code];
-    if (answer.status >= 500) request.log.warn({ err: error }, 'request rejected');
+    if (answer.status >= 500) request.log.warn({ err: error }, 'request refused');
     answerKnown(answer, error, reply);
     return;
   }
@@ -132,7 +132,7 @@ export function answerError(error: FastifyError | Error, request: FastifyRequest
 export function answerCode(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (!isKnown(error)) return answerError(error, request, reply);
   const { status, retryAfter } = ANSWERS[error.code];
-  if (status >= 500) request.log.warn({ err: error }, 'request rejected');
+  if (status >= 500) request.log.warn({ err: error }, 'request refused');
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
   reply
     .code(status)
