@@ -19,4 +19,4 @@ registerHooks({
   },
 });
 
-for (const verb of ['create', 'list', 'update', 'remove']) await import(`../../src/services/${verb}.test.ts`);
+for (const verb of ['create', 'read', 'update', 'remove']) await import(`../../src/services/${verb}.test.ts`);
