@@ -95,19 +95,6 @@ test('notification targets: missing targets are named, and no rule is left', asy
   assert.equal(await store.noJobKeys(), undefined);
 });
 
-test("job keys: none are created with MinIO's root account", async (t) => {
-  const minio = await Minio.start();
-  t.after(() => minio.stop());
-  const { endpoint, region } = minio;
-  const options = { endpoint, publicEndpoint: endpoint, region, verify: true, managerName: 'oscar', targets: [] };
-  // In its first moments a MinIO with much else to do gives some all the same.
-  await eventually(async () => {
-    const store = new PlainS3Store({ ...options, keys: ROOT });
-    const problem = await store.noJobKeys().finally(() => store.close());
-    assert.match(problem ?? '', /gives no keys for single jobs/);
-  });
-});
-
 test('plain S3: a manager works with a store without an admin API', { timeout: 120_000 }, async (t) => {
   const [port = 0] = await freePorts(1);
   const minio = await Minio.start({ hooks: bothAt(`http://127.0.0.1:${port}/system/events/storage`) });
