@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { ALICE } from './support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
@@ -57,8 +58,16 @@ describe('cluster configuration', () => {
     const { text } = await manager.call('GET', '/system/info', { as: alice });
     assert.match(
       text,
-      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+"|","runtime":"process: [^"]+")\}$/,
+      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+)?","manager_version":"\d+\.\d+\.\d+","manager_commit":"[0-9a-f]*"(,"runtime":"process: [^"]+")?\}$/,
     );
+  });
+
+  test('/system/info: the version is that of the API, which the dashboard compares with 4.1.0', async () => {
+    const info = (await manager.call('GET', '/system/info', { as: alice })).json() as Record<string, string>;
+    const [major = 0, minor = 0] = (info['version'] ?? '').split('.').map(Number);
+    assert.ok(major > 4 || (major === 4 && minor >= 1), info['version']);
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    assert.equal(info['manager_version'], version);
   });
 });
 

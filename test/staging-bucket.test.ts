@@ -19,4 +19,11 @@ test('staging bucket: the manager uses the bucket in OSCAR_STAGING_BUCKET', asyn
     Buckets.map(({ Name }) => Name),
     ['oscar-staging-b'],
   );
+  await manager.call('POST', '/system/buckets', { as: ADMIN, body: { bucket_name: 'photos' } });
+  const listed = (await manager.call('GET', '/system/buckets', { as: ADMIN })).json() as { bucket_name: string }[];
+  assert.deepEqual(
+    listed.map(({ bucket_name }) => bucket_name),
+    ['photos'],
+    'the list of the administrator leaves it out',
+  );
 });

@@ -40,7 +40,14 @@ const app = await createServer({
   keysOf: () => ensureUserKeys(alice.uid, cluster),
   rotateKeys: () => rotateUserKeys(alice.uid, cluster),
   pageSize: config.jobListingLimit,
-  info: { version: '', git_commit: '', architecture: '', kubernetes_version: '' },
+  info: {
+    version: '',
+    git_commit: '',
+    architecture: '',
+    kubernetes_version: '',
+    manager_version: '',
+    manager_commit: '',
+  },
   clusterConfig: {
     ...CLUSTER_CONFIG,
     name: config.name,

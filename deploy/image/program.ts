@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join, posix } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { readCommit } from '../../src/lib/product-version.ts';
 import type { TarEntry } from './tar.ts';
 
 const LAUNCHER = 'bin/oscar.js';
@@ -25,6 +27,8 @@ export function programFiles(checkout: string, at: string): TarEntry[] {
       name: `${at}${path}`,
       bytes: readFileSync(join(checkout, path)),
     })),
+    // The image has no `.git`. `/system/info` shows the commit.
+    { name: `${at}.commit`, bytes: Buffer.from(`${readCommit(pathToFileURL(`${checkout}/`))}\n`) },
   ];
 }
 

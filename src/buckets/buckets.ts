@@ -33,11 +33,11 @@ export async function createBucket(
   if (folder !== '') await store.ensureFolder(name, folder);
 }
 
-/** All buckets that the caller may use, by name. */
+/** All buckets that the caller may use, by name. The staging bucket is left out: the manager alone uses it. */
 export async function listBuckets(principal: Admin | User, store: ObjectStore): Promise<Bucket[]> {
   const query = principal.kind === 'admin' ? {} : { visibleTo: principal.uid };
   const found = await Array.fromAsync(everyBucket(store, query));
-  return found.filter((bucket) => mayBucket(principal, 'use', bucket));
+  return found.filter((bucket) => bucket.name !== store.stagingBucket && mayBucket(principal, 'use', bucket));
 }
 
 /**

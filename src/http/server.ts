@@ -155,7 +155,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   allowOrigins(app, options.corsOrigins);
   shedLoad(app, options.load);
   deferBodies(app);
-  await describeApi(app, options.info.version);
+  await describeApi(app, options.info.manager_version);
 
   const deps = { authenticator, catalog };
   healthRoutes(app);

@@ -31,11 +31,12 @@ test('the whole status, to the letter', () => {
   assert.equal(
     goJson(statusView(parts({ inside: jobs({}) }))),
     '{"cluster":{"nodes_count":1,"metrics":{"cpu":{"total_free_cores":63980,"max_free_on_node_cores":63980,' +
-      '"total_schedulable_cores":64000,"total_schedulable_on_node_cores":64000},"memory":{"total_free_bytes":274810798080,' +
+      '"total_schedulable_cores":64000,"total_schedulable_on_node_cores":64000,"total_free":63980,"max_free_on_node":63980},' +
+      '"memory":{"total_free_bytes":274810798080,' +
       '"max_free_on_node_bytes":274810798080,"total_schedulable_bytes":274877906944,' +
       '"max_schedulable_on_node_bytes":274877906944},"gpu":{"total_gpu":0}},"nodes":[{"name":"sim-0","cpu":' +
       '{"capacity_cores":64000,"usage_cores":20},"memory":{"capacity_bytes":274877906944,"usage_bytes":67108864},"gpu":0,' +
-      '"is_interlink":false,"status":"Ready","conditions":[{"type":"Ready","status":true}]}]},"oscar":{"deployment_name":' +
+      '"is_interlink":false,"status":"Ready","conditions":[{"type":"Ready","status":true}],"has_gpu":false}]},"oscar":{"deployment_name":' +
       '"oscar","ready":true,"deployment":{"available_replicas":1,"ready_replicas":1,"replicas":1,"creation_timestamp":' +
       '"2026-11-16T12:00:00Z","strategy":"Recreate","labels":{"app":"oscar"}},"jobs_count":0,"pods":{"total":0,"states":' +
       '{"Failed":0,"Pending":0,"Running":0,"Succeeded":0,"Unknown":0}},"oidc":{"enabled":true,"issuers":' +
@@ -93,7 +94,11 @@ for (const { name, nodes, cpu, memory } of clusters) {
   test(`free and schedulable: ${name}`, () => {
     const { nodes_count, metrics } = statusView(parts({ nodes })).cluster;
     assert.equal(nodes_count, nodes.length);
-    assert.deepEqual([Object.values(metrics.cpu), Object.values(metrics.memory)], [cpu, memory]);
+    // The last two are the first two, by the names of the data model.
+    assert.deepEqual(
+      [Object.values(metrics.cpu), Object.values(metrics.memory)],
+      [[...cpu, ...cpu.slice(0, 2)], memory],
+    );
   });
 }
 
@@ -118,7 +123,18 @@ test('a node that says more of itself is shown as it says, and gives nothing whi
   const { nodes, metrics } = statusView(parts({ nodes: [cordoned, lost] })).cluster;
   assert.deepEqual([nodes?.[0]?.status, nodes?.[0]?.is_interlink, nodes?.[0]?.conditions], ['Ready', true, conditions]);
   assert.deepEqual([nodes?.[1]?.status, nodes?.[1]?.is_interlink, nodes?.[1]?.conditions], ['Unknown', false, []]);
-  assert.deepEqual(Object.values(metrics.cpu), [0, 0, 0, 0]);
+  assert.deepEqual(new Set(Object.values(metrics.cpu)), new Set([0]));
+});
+
+test('a node with GPUs says so', () => {
+  const { nodes } = statusView(parts({ nodes: [node({ total: { cpu: 1, memory: 1, gpu: 2 } }), node({})] })).cluster;
+  assert.deepEqual(
+    nodes?.map(({ gpu, has_gpu }) => [gpu, has_gpu]),
+    [
+      [2, true],
+      [0, false],
+    ],
+  );
 });
 
 test('no nodes are null, and no groups are one that is empty', () => {

@@ -86,6 +86,9 @@ function clusterView(nodes: readonly NodeCapacity[]) {
         total_schedulable_cores: sum(schedulable.cpu),
         // So named, unlike the one of memory.
         total_schedulable_on_node_cores: most(schedulable.cpu),
+        // The names of the federation's data model. The Go manager has only those that end in `_cores`.
+        total_free: sum(free.cpu),
+        max_free_on_node: most(free.cpu),
       },
       memory: {
         total_free_bytes: sum(free.memory),
@@ -112,6 +115,7 @@ function nodeView({ name, ready, total, requested, used, state }: NodeCapacity) 
     is_interlink: state?.interlink ?? false,
     status: state?.health ?? (ready ? 'Ready' : 'NotReady'),
     conditions: state?.conditions ?? [{ type: 'Ready', status: ready }],
+    has_gpu: total.gpu > 0,
   };
 }
 

@@ -8,7 +8,7 @@ import { LocalDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
-import { ARCHITECTURE, VERSION } from '../lib/product-version.ts';
+import { API_VERSION, ARCHITECTURE, readCommit, VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
 import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts';
 import type { Services } from '../services/index.ts';
@@ -136,10 +136,12 @@ export async function startManager(
     keysOf: async (principal) => (principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, users)),
     rotateKeys: ({ uid }) => rotateUserKeys(uid, users),
     info: {
-      version: VERSION,
+      version: API_VERSION,
       git_commit: '',
       architecture: ARCHITECTURE,
       kubernetes_version: cluster.kubernetesVersion,
+      manager_version: VERSION,
+      manager_commit: readCommit(),
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
     ...knativeView(cluster),

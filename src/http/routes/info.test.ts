@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import { infoRoutes } from './info.ts';
 import { ADMIN, ALICE, serve } from './metrics.fixture.ts';
 
-const info = { version: '1', git_commit: '', architecture: 'amd64', kubernetes_version: '' };
+const info = {
+  version: '4',
+  git_commit: '',
+  architecture: 'amd64',
+  kubernetes_version: '',
+  manager_version: '1',
+  manager_commit: 'c0ffee',
+};
 const trouble = { problem: 'the object store does not report new objects', set: ['A=on'] };
 
 test('that the object store does not report new objects is told to the administrator alone', async (t) => {

@@ -6,8 +6,8 @@ import { systemPrincipal } from '../authentication.ts';
 
 const InfoSchema = Type.Object(
   {
-    version: Type.String(),
-    git_commit: Type.String(),
+    version: Type.String({ description: 'the level of the OSCAR API that is implemented' }),
+    git_commit: Type.String({ description: 'always empty: `manager_commit` is the commit of this manager' }),
     architecture: Type.String({ description: 'as Go names it: amd64, arm64' }),
     kubernetes_version: Type.String({ description: 'empty with the local backend' }),
     serverless_backend: Type.Optional(
@@ -25,6 +25,8 @@ const InfoSchema = Type.Object(
         { description: 'why Kueue does not admit jobs of users; absent if there is no problem' },
       ),
     ),
+    manager_version: Type.String({ description: 'the version of this manager' }),
+    manager_commit: Type.String({ description: 'the commit that it was built from; empty if that is not known' }),
     runtime: Type.Optional(Type.String({ description: 'how scripts run, if not in containers of their image' })),
     object_store_events: Type.Optional(
       Type.Object(

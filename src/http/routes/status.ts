@@ -13,6 +13,8 @@ const CpuSchema = Type.Object(
     max_free_on_node_cores: Type.Integer(),
     total_schedulable_cores: Type.Integer(),
     total_schedulable_on_node_cores: Type.Integer({ description: 'the most on one node' }),
+    total_free: Type.Integer({ description: 'the same as `total_free_cores`' }),
+    max_free_on_node: Type.Integer({ description: 'the same as `max_free_on_node_cores`' }),
   },
   { description: 'millicores: free is what is not in use, schedulable what nobody has asked for' },
 );
@@ -37,6 +39,7 @@ const NodeSchema = Type.Object({
   is_interlink: Type.Boolean(),
   status: Type.Enum(['Ready', 'NotReady', 'Unknown']),
   conditions: Type.Array(Type.Object({ type: Type.String(), status: Type.Boolean() })),
+  has_gpu: Type.Boolean(),
 });
 
 const DeploymentSchema = Type.Object({

@@ -13,16 +13,19 @@ const THIS_NODE = {
   is_interlink: false,
   status: 'Ready',
   conditions: [{ type: 'Ready', status: true }],
+  has_gpu: false,
 };
 
 const CLUSTER: Patch = {
   metrics: {
-    cpu: {
+    cpu: whole({
       total_free_cores: SOME,
       max_free_on_node_cores: SOME,
       total_schedulable_cores: SOME,
       total_schedulable_on_node_cores: SOME,
-    },
+      total_free: SOME,
+      max_free_on_node: SOME,
+    }),
     memory: {
       total_free_bytes: SOME,
       max_free_on_node_bytes: SOME,
@@ -49,7 +52,8 @@ export const STATUS: readonly Difference[] = [
     reason:
       'In the recording there was a simulated node, and a Deployment that never became ready. Here the one node is ' +
       'this machine: it is `Ready`, and the conditions of a kubelet are left out. The manager is a Deployment of one ' +
-      'process, and another one can only take its place (`Recreate`).',
+      'process, and another one can only take its place (`Recreate`). `total_free`, `max_free_on_node` and `has_gpu` are ' +
+      'names of the data model of federations that the Go manager leaves out.',
     cases: [{ matches: [51, 52, 53], ours: patched({ cluster: CLUSTER, oscar: ONE_PROCESS }) }],
   },
   {

@@ -76,9 +76,14 @@ async function readFigures(cluster: ClusterClient) {
     cluster.call('GET', '/system/info'),
   ]);
   const { cpu, memory } = (figures.json() as Status).cluster.metrics;
-  const { version, runtime } = about.json() as { version: string; runtime?: string };
+  const { version, manager_version, runtime } = about.json() as {
+    version: string;
+    /** Absent at a Go manager. */
+    manager_version?: string;
+    runtime?: string;
+  };
   return {
-    version,
+    version: manager_version ?? version,
     free_millicores: cpu.total_schedulable_cores,
     free_bytes: memory.total_schedulable_bytes,
     ...(runtime !== undefined && { runtime }),

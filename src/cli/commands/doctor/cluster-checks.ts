@@ -114,6 +114,8 @@ async function checkIdentity(id: string, session: Session): Promise<{ check: Che
 /** The fields of `/system/info` that are checked. */
 interface SystemInfo {
   readonly version?: string;
+  /** Absent at a Go manager. */
+  readonly manager_version?: string;
   readonly kubernetes_version?: string;
   readonly runtime?: string;
   readonly serverless_backend?: { readonly version: string };
@@ -134,7 +136,7 @@ async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
 
 function checkVersion(
   id: string,
-  { version: there, kubernetes_version, runtime, serverless_backend }: SystemInfo,
+  { version, manager_version: there = version, kubernetes_version, runtime, serverless_backend }: SystemInfo,
 ): Check {
   if (serverless_backend?.version === '') return failure(id, 'version', NO_KNATIVE);
   const other = there === VERSION ? '' : `; this program is ${VERSION}`;
