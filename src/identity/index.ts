@@ -1,5 +1,10 @@
-export { type Authenticator, createAuthenticator } from './authenticate.ts';
-export { readAuthorization } from './authorization-header.ts';
+export {
+  type Authenticator,
+  createAuthenticator,
+  isServiceToken,
+  newServiceToken,
+  readAuthorization,
+} from './authenticate.ts';
 export { type Action, may } from './authorize.ts';
 export type { IdentityErrorCode } from './errors.ts';
 export { AccessTokenSource } from './exchange/access-token-source.ts';
@@ -11,5 +16,4 @@ export { namespaceFor } from './namespace.ts';
 export { createTokenVerifier } from './oidc/token-verifier.ts';
 export { ownerNameLabel } from './owner-name-label.ts';
 export type { Admin, Principal, User } from './principal.ts';
-export { isServiceToken, newServiceToken } from './service-token.ts';
 export { chooseVo } from './vo.ts';

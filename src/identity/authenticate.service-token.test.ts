@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../lib/secret.ts';
-import { isServiceToken, matchesServiceToken, newServiceToken } from './service-token.ts';
+import { isServiceToken, matchesServiceToken, newServiceToken } from './authenticate.ts';
 
 test('service token: a new one is 64 lower-case hex digits, and unique', () => {
   const tokens = Array.from({ length: 100 }, () => newServiceToken().reveal());

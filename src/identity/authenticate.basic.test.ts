@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../lib/secret.ts';
-import { isAccount } from './authorization-header.ts';
+import { isAccount } from './authenticate.ts';
 
 const account = (username: string, password: string) => ({ username, password: new Secret(password) });
 const ADMIN = account('oscar', 's3cret');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { readAuthorization } from './authorization-header.ts';
+import { readAuthorization } from './authenticate.ts';
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString('base64');
 
