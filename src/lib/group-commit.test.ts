@@ -6,27 +6,26 @@ import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import * as fc from 'fast-check';
-import { GroupCommit } from './group-commit.ts';
-import { type Log, LogFile } from './log-file.ts';
+import { GroupCommit, type Log, LogFile } from './group-commit.ts';
 
-/** A disk that is as slow as a test wants it to be. */
+/** A log whose sync ends when the test says so. */
 class HeldLog implements Log {
   #done: ((error: Error | null) => void) | undefined;
-  /** How often it was asked, on which way. */
-  readonly asked: ('beside' | 'now')[] = [];
+  /** The syncs that were requested, in order. */
+  readonly syncs: ('async' | 'now')[] = [];
 
   sync(done: (error: Error | null) => void): void {
-    this.asked.push('beside');
+    this.syncs.push('async');
     this.#done = done;
   }
 
   syncNow(): void {
-    this.asked.push('now');
+    this.syncs.push('now');
   }
 
   end(error: Error | null = null): void {
     const done = this.#done;
-    assert.ok(done, 'nothing is on its way');
+    assert.ok(done, 'no sync is in progress');
     this.#done = undefined;
     done(error);
   }
@@ -52,7 +51,7 @@ function openNumbers(t: TestContext) {
   return {
     log,
     writes,
-    /** What was told, in order. */
+    /** What callers were notified of, in order. */
     events,
     add: (n: number) =>
       writes
@@ -68,7 +67,7 @@ function openNumbers(t: TestContext) {
   };
 }
 
-/** Five are enough for whatever could happen to have happened. */
+/** Five turns of the event loop are enough for everything that can happen without a sync. */
 async function someTurns(turns = 5): Promise<void> {
   for (let n = 0; n < turns; n++) await turn();
 }
@@ -77,7 +76,7 @@ function afterTurns(turns: number, next: () => void): void {
   setImmediate(() => (turns > 0 ? afterTurns(turns - 1, next) : next()));
 }
 
-test('nobody is told of a write before it is on the disk', async (t) => {
+test('group commit: a write is not reported before it is on the disk', async (t) => {
   const { log, events, add, stored } = openNumbers(t);
   const written = add(1);
   await someTurns();
@@ -88,7 +87,7 @@ test('nobody is told of a write before it is on the disk', async (t) => {
   assert.deepEqual(events, ['1 committed', '1 resolved']);
 });
 
-test('a refusal waits as well: what it rests on may not be on the disk', async (t) => {
+test('group commit: a rejection also waits for the sync, because its reason may not be on the disk yet', async (t) => {
   const { log, events, add } = openNumbers(t);
   const both = Promise.all([add(1), add(1)]);
   await someTurns();
@@ -99,7 +98,7 @@ test('a refusal waits as well: what it rests on may not be on the disk', async (
   assert.match(events[2] ?? '', /UNIQUE/);
 });
 
-test('what comes while a transaction is on its way waits for it, and then goes together', async (t) => {
+test('group commit: writes that arrive during a sync become one transaction after it', async (t) => {
   const { log, add, stored } = openNumbers(t);
   const first = add(1);
   await someTurns();
@@ -110,12 +109,12 @@ test('what comes while a transaction is on its way waits for it, and then goes t
   await first;
   await someTurns();
   assert.deepEqual(stored(), [1, 2, 3]);
-  assert.deepEqual(log.asked, ['beside', 'beside']);
+  assert.deepEqual(log.syncs, ['async', 'async']);
   log.end();
   await others;
 });
 
-test('after a trip that failed nothing is known, and nothing more is written', async (t) => {
+test('group commit: after a failed sync the outcome is reported as unknown, and nothing more is written', async (t) => {
   const { log, writes, events, add, stored } = openNumbers(t);
   const first = add(1);
   await someTurns();
@@ -123,23 +122,23 @@ test('after a trip that failed nothing is known, and nothing more is written', a
   log.end(new Error('bad sector'));
   await Promise.all([first, second]);
   await add(3);
-  const look = 'look after the disk, then start the manager again: bad sector';
+  const advice = 'check the disk, then restart the manager: bad sector';
   assert.deepEqual(events, [
-    `1 the disk failed while it took the change, which may be there or not: ${look}`,
-    `2 nothing is written since the disk failed to take a change: ${look}`,
-    `3 nothing is written since the disk failed to take a change: ${look}`,
+    `1 the disk failed during the write, and the change may or may not be stored: ${advice}`,
+    `2 the manager writes no changes since the disk failed: ${advice}`,
+    `3 the manager writes no changes since the disk failed: ${advice}`,
   ]);
   writes.finish();
   assert.deepEqual(stored(), [1]);
 });
 
-test('finishing brings everything to the disk before it returns, one transaction after the other', async (t) => {
+test('group commit: finish writes and syncs everything before it returns, one transaction after the other', async (t) => {
   const { log, writes, events, add, stored } = openNumbers(t);
   const first = add(1);
   await someTurns();
   const second = add(2);
   writes.finish();
-  assert.deepEqual(log.asked, ['beside', 'now', 'now']);
+  assert.deepEqual(log.syncs, ['async', 'now', 'now']);
   assert.deepEqual(stored(), [1, 2]);
   assert.deepEqual(events, ['1 committed', '2 committed']);
   log.end();
@@ -147,9 +146,9 @@ test('finishing brings everything to the disk before it returns, one transaction
   assert.deepEqual(events.toSorted(), ['1 committed', '1 resolved', '2 committed', '2 resolved']);
 });
 
-test('a disk that fails while a real log is brought there is an error', async (t) => {
+test('log file: a sync that the disk rejects is an error', async (t) => {
   const path = join(temporaryDirectory(t), 'broken.db');
-  // A device that takes everything and syncs nothing.
+  // A device that accepts all writes and cannot be synced.
   symlinkSync('/dev/null', `${path}-wal`);
   const log = new LogFile(path);
   const database = new DatabaseSync(':memory:');
@@ -157,18 +156,18 @@ test('a disk that fails while a real log is brought there is an error', async (t
     log.close();
     database.close();
   });
-  const beside = new GroupCommit({ database, log, unavailable });
+  const running = new GroupCommit({ database, log, unavailable });
   await assert.rejects(
-    beside.add(() => 1),
-    /may be there or not: .*EINVAL/,
+    running.add(() => 1),
+    /may or may not be stored: .*EINVAL/,
   );
-  const atTheEnd = new GroupCommit({ database, log, unavailable });
-  const written = atTheEnd.add(() => 1);
-  atTheEnd.finish();
-  await assert.rejects(written, /may be there or not: .*EINVAL/);
+  const finishing = new GroupCommit({ database, log, unavailable });
+  const written = finishing.add(() => 1);
+  finishing.finish();
+  await assert.rejects(written, /may or may not be stored: .*EINVAL/);
 });
 
-test('a log that is closed on its way to the disk gets there', async (t) => {
+test('log file: closing it during a sync does not break the sync', async (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   writeFileSync(`${path}-wal`, 'pages');
   const log = new LogFile(path);
@@ -179,9 +178,9 @@ test('a log that is closed on its way to the disk gets there', async (t) => {
   assert.equal(await promise, null);
 });
 
-test('what `committed` keeps in memory fits the database whenever a transaction begins, and at the end', async () => {
+test('group commit: what `committed` keeps in memory equals the database when a transaction begins, and at the end', async () => {
   const writesOfATurn = fc.array(fc.record({ key: fc.nat(3), fails: fc.boolean() }), { maxLength: 4 });
-  const plan = fc.array(fc.record({ writesOfATurn, pause: fc.nat(3), trip: fc.nat(3) }), { maxLength: 12 });
+  const plan = fc.array(fc.record({ writesOfATurn, pause: fc.nat(3), syncTurns: fc.nat(3) }), { maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(plan, async (turns) => {
       using database = new DatabaseSync(':memory:');
@@ -194,13 +193,13 @@ test('what `committed` keeps in memory fits the database whenever a transaction 
       const memory: Record<number, unknown> = {};
       const seen: { stored: object; memory: object }[] = [];
       let begins = true;
-      let trip = 0;
+      let syncTurns = 0;
       const log: Log = {
         sync(done) {
           begins = true;
-          afterTurns(trip, () => done(null));
+          afterTurns(syncTurns, () => done(null));
         },
-        syncNow: () => assert.fail('nobody has asked for that'),
+        syncNow: () => assert.fail('a sync on this thread was requested'),
       };
       const writes = new GroupCommit({ database, log, unavailable });
       const write = (key: number, fails: boolean) =>
@@ -218,7 +217,7 @@ test('what `committed` keeps in memory fits the database whenever a transaction 
         );
       const results: Promise<unknown>[] = [];
       for (const step of turns) {
-        trip = step.trip;
+        syncTurns = step.syncTurns;
         results.push(...step.writesOfATurn.map(({ key, fails }) => write(key, fails).catch(() => undefined)));
         await someTurns(step.pause);
       }
@@ -229,23 +228,23 @@ test('what `committed` keeps in memory fits the database whenever a transaction 
   );
 });
 
-test('full disk: a write that has no room is refused, and its neighbours are written', async (t) => {
+test('full disk: a write that needs more space is rejected, and the other writes of its batch are stored', async (t) => {
   const directory = temporaryDirectory(t);
   const path = join(directory, 'numbers.db');
   const database = new DatabaseSync(path);
   t.after(() => database.close());
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; CREATE TABLE texts (text TEXT UNIQUE)');
-  // SQLite says of a file that must not grow what it says of a disk that is full.
+  // For a file that must not grow, SQLite reports the same error as for a full disk.
   database.exec('PRAGMA max_page_count = 10');
   const log = new LogFile(path);
   t.after(() => log.close());
   const writes = new GroupCommit({ database, log, unavailable });
-  // A statement of several rows that may fail: SQLite undoes it alone, and the transaction goes on.
+  // If a statement with several rows fails, SQLite undoes that statement alone and continues the transaction.
   const insert = database.prepare("INSERT INTO texts SELECT ? || value FROM json_each('[1, 2]')");
   const put = (text: string) => writes.add(() => void insert.run(text));
   const [first, second, third] = await Promise.allSettled([put('one'), put('x'.repeat(100_000)), put('two')]);
   assert.deepEqual([first?.status, third?.status], ['fulfilled', 'fulfilled']);
-  assert.match(String(second?.status === 'rejected' && second.reason), /did not take the change.*full/);
+  assert.match(String(second?.status === 'rejected' && second.reason), /rejected the change.*full/);
   const texts = database.prepare('SELECT text FROM texts').all();
   assert.deepEqual(
     texts.map(({ text }) => text),

@@ -1,13 +1,13 @@
 import { OscarError } from './oscar-error.ts';
 
-/** The body of a request is not JSON that we read. */
+/** The body of a request is not JSON that the manager accepts. */
 class JsonError extends OscarError<'not-json'> {
   constructor(message: string, options?: ErrorOptions) {
     super('not-json', message, options);
   }
 }
 
-/** Deeper than any definition, far from what could exhaust a stack. */
+/** Deeper than any definition, and far below the depth at which a recursive function would exhaust the stack. */
 const DEEPEST = 64;
 
 /** Parses the body of a request, whatever its Content-Type says (docs/go-manager.md#http). */
@@ -42,4 +42,14 @@ function depthOf(text: string): number {
     else if (c === 0x5d || c === 0x7d) depth--;
   }
   return deepest;
+}
+
+/**
+ * Freezes a parsed JSON value with everything inside, so that readers can share it. Assumes that a frozen object is frozen
+ * inside too.
+ */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return Object.freeze(value);
 }

@@ -12,8 +12,7 @@ import type {
   WriteOptions,
 } from './object-store-server.ts';
 import { deletePrefix } from './store/bulk-remove.ts';
-import { commitContent, findExtents, readContent } from './store/content-files.ts';
-import type { NewContent } from './store/contents.ts';
+import { commitContent, findExtents, type NewContent, readContent } from './store/contents.ts';
 import { copyStoredObject, placeObject } from './store/copy.ts';
 import type { EventOrigin } from './store/events.ts';
 import type { ObjectRecord } from './store/objects.ts';

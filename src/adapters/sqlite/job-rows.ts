@@ -1,4 +1,4 @@
-import { deepFreeze } from '../../lib/freeze.ts';
+import { deepFreeze } from '../../lib/json.ts';
 import type { Version } from '../../lib/version.ts';
 import {
   type JobKey,

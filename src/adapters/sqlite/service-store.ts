@@ -1,4 +1,4 @@
-import { deepFreeze } from '../../lib/freeze.ts';
+import { deepFreeze } from '../../lib/json.ts';
 import type { Seal } from '../../lib/seal.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Page, Version } from '../../lib/version.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
-import { deepFreeze } from '../../lib/freeze.ts';
+import { deepFreeze } from '../../lib/json.ts';
 import { candidates, demands } from './candidate.arbitrary.ts';
 import { clusterWith, memberOn, namesIn, never, SMALL } from './candidate.fixture.ts';
 import { STALE } from './free-capacity.ts';

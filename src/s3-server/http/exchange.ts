@@ -14,7 +14,7 @@ import {
 import type { RequestTarget } from '../signature/request-target.ts';
 import type { ChunkSignatures } from '../signature/signature-v4.ts';
 import type { Buckets, StoreBucket } from '../store/buckets.ts';
-import type { ContentFiles } from '../store/content-files.ts';
+import type { ContentFiles } from '../store/contents.ts';
 import type { EventOrigin } from '../store/events.ts';
 import type { Identities, Signer } from '../store/identities.ts';
 import type { Objects } from '../store/objects.ts';

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { S3Error } from '../lib/errors.ts';
 import { isHeaderValue } from '../lib/limits.ts';
-import { type ContentFiles, findExtents, readContent, type Segment } from '../store/content-files.ts';
-import type { StoredContent } from '../store/contents.ts';
+import { type ContentFiles, findExtents, readContent, type Segment, type StoredContent } from '../store/contents.ts';
 import type { ObjectRecord } from '../store/objects.ts';
 import {
   type Exchange,

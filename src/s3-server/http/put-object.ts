@@ -1,7 +1,6 @@
 import { S3Error } from '../lib/errors.ts';
 import type { ReceivedBody } from '../payload/receive.ts';
-import { commitContent } from '../store/content-files.ts';
-import type { NewContent } from '../store/contents.ts';
+import { commitContent, type NewContent } from '../store/contents.ts';
 import { copyStoredObject as copyInStore } from '../store/copy.ts';
 import type { StoreDatabase } from '../store/database.ts';
 import type { ObjectRecord, StoredChecksum } from '../store/objects.ts';

@@ -10,8 +10,8 @@ import {
 } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { ChunkSignatures } from '../signature/signature-v4.ts';
-import type { ContentFiles } from '../store/content-files.ts';
 import type { ContentWriter } from '../store/content-writer.ts';
+import type { ContentFiles } from '../store/contents.ts';
 import { ChunkDecoder, type ChunkHandler } from './chunk-framing.ts';
 
 /**

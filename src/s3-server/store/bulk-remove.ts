@@ -1,6 +1,6 @@
 import { S3Error } from '../lib/errors.ts';
 import type { StoreBucket } from './buckets.ts';
-import type { ContentFiles } from './content-files.ts';
+import type { ContentFiles } from './contents.ts';
 import type { StoreDatabase } from './database.ts';
 import type { Objects } from './objects.ts';
 import type { Uploads } from './uploads.ts';

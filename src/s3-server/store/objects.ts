@@ -1,8 +1,7 @@
 import type { Checksum, ChecksumType } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import { matchesRules, type StoreBucket } from './buckets.ts';
-import type { ContentFiles } from './content-files.ts';
-import type { Contents, NewContent, StoredContent } from './contents.ts';
+import type { ContentFiles, Contents, NewContent, StoredContent } from './contents.ts';
 import type { StoreDatabase } from './database.ts';
 import type { EventName, EventOrigin, Outbox } from './events.ts';
 import { type ListingQuery, listPage, type ObjectListing } from './listing.ts';

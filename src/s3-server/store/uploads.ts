@@ -3,7 +3,7 @@ import { type Algorithm, type ChecksumType, combineChecksums } from '../lib/chec
 import { S3Error } from '../lib/errors.ts';
 import type { Limits } from '../lib/limits.ts';
 import type { StoreBucket } from './buckets.ts';
-import type { ContentFiles } from './content-files.ts';
+import type { ContentFiles } from './contents.ts';
 import type { StoreDatabase } from './database.ts';
 import { type ListingQuery, listPage, type ObjectListing } from './listing.ts';
 import {

@@ -1,5 +1,5 @@
 import { isMap, isScalar, isSeq, type Node, parseDocument, stringify } from 'yaml';
-import { deepFreeze } from '../../../lib/freeze.ts';
+import { deepFreeze } from '../../../lib/json.ts';
 import { Secret } from '../../../lib/secret.ts';
 import type { Version } from '../../../lib/version.ts';
 import {

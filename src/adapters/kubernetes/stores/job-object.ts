@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { deepFreeze } from '../../../lib/freeze.ts';
+import { deepFreeze } from '../../../lib/json.ts';
 import type { Version } from '../../../lib/version.ts';
 import {
   type JobProgress,

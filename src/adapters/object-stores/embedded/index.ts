@@ -23,7 +23,6 @@ import {
   type Subscription,
 } from '../../../ports/index.ts';
 import { type BucketView, type ObjectStoreServer, S3Error } from '../../../s3-server/index.ts';
-import { scopePolicy } from './scope-policy.ts';
 
 export { EmbeddedEvents } from './event-source.ts';
 
@@ -254,4 +253,29 @@ async function ignoreNoSuchBucket(work: Promise<void>): Promise<void> {
   } catch (error) {
     if (!(error instanceof S3Error && error.code === 'NoSuchBucket')) throw error;
   }
+}
+
+/** The rights of a scope as a policy document: which objects and prefixes may be read, and below which prefixes may be written. */
+function scopePolicy({ read, readUnder = [], write }: KeyScope): string {
+  const arn = (bucket: string, key: string) => `arn:aws:s3:::${bucket}/${key}`;
+  const below = ({ bucket, prefix }: { bucket: string; prefix: string }) => arn(bucket, `${literal(prefix)}*`);
+  const statements = [
+    {
+      Action: ['s3:GetObject'],
+      Resource: [...read.map(({ bucket, key }) => arn(bucket, literal(key))), ...readUnder.map(below)],
+    },
+    {
+      Action: ['s3:PutObject', 's3:AbortMultipartUpload', 's3:ListMultipartUploadParts'],
+      Resource: write.map(below),
+    },
+  ];
+  return JSON.stringify({
+    Version: '2012-10-17',
+    Statement: statements.filter(({ Resource }) => Resource.length > 0).map((each) => ({ Effect: 'Allow', ...each })),
+  });
+}
+
+/** Escapes characters of a key that are wildcards in a policy. */
+function literal(key: string): string {
+  return key.replace(/[*?$]/g, (character) => `\${${character}}`);
 }

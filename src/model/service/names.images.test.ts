@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isImageAllowed } from './images.ts';
+import { isImageAllowed } from './names.ts';
 
 const cases: [string, string[], boolean][] = [
   ['anything', [], true],
