@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findUnsupported, readDefinition, ServiceSchema } from '../src/model/service/index.ts';
+import { readDefinition, ServiceSchema } from '../src/model/service/index.ts';
+import { findUnsupported } from '../src/services/admit.ts';
 import { readPage } from './check-docs-page.ts';
 import { fdlTables, withFdlTables } from './fdl-tables.ts';
 

@@ -68,7 +68,7 @@ const isAlike = (one: Block, other: Block) => JSON.stringify(one.keys) === JSON.
 const isGroup = ({ keys }: Block) =>
   Object.entries(keys).every(([key, schema]) => blockIn(schema, key)?.path === `${key}.<id>`);
 
-/** The schema does not say it of these; `src/model/service/unsupported.ts` refuses what uses them. */
+/** Blocks that the schema accepts and `findUnsupported` in `src/services/admit.ts` rejects. */
 const NOT_YET = ['mount', 'storage_providers.onedata.<id>', 'storage_providers.rucio.<id>'];
 
 const descriptionOf = ({ description }: JsonSchema) => (typeof description === 'string' ? description : '');

@@ -11,7 +11,7 @@ export { invokeService } from './intake/invoke.ts';
 export { receiveEvents } from './intake/storage-events.ts';
 export { acceptJob, placementModeFor, submitJob } from './intake/submit.ts';
 export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
-export { Sweep } from './intake/sweep/sweep.ts';
+export { Sweep } from './intake/sweep.ts';
 export {
   type AttemptKeys,
   type Delegation,

@@ -55,6 +55,6 @@ export {
   usesBucket,
   visibleTo,
   visibleToAll,
+  Watchers,
 } from './service-store.ts';
 export type { SettingsRecord, SettingsStore, StoredSettings } from './settings-store.ts';
-export { Watchers } from './watchers.ts';

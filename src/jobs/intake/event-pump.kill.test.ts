@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { openScene } from './sweep/scene.fixture.ts';
+import { openScene } from './intake.fixture.ts';
 
 /** Uploads that must be acknowledged before it is enough. */
 const UPLOADS = Number(process.env['OSCAR_TEST_UPLOADS'] ?? 200);

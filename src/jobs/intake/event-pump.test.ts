@@ -4,7 +4,7 @@ import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { StoreError } from '../../ports/index.ts';
 import { EventPump } from './event-pump.ts';
-import { openScene, type Scene } from './sweep/scene.fixture.ts';
+import { openScene, type Scene } from './intake.fixture.ts';
 
 const waiting = async (scene: Scene) => (await scene.source.backlog()).events;
 const allAcknowledged = (scene: Scene) => eventually(async () => assert.equal(await waiting(scene), 0));

@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { StoreError } from '../../ports/index.ts';
+import { openScene, type Scene } from './intake.fixture.ts';
 import { receiveEvents } from './storage-events.ts';
-import { openScene, type Scene } from './sweep/scene.fixture.ts';
 
 const record = (key: string, more: Record<string, unknown> = {}) => ({
   eventVersion: '2.0',

@@ -1,4 +1,3 @@
-export { inputFolders, outputFolders, type RemoteBucket, remoteOutputBuckets } from './buckets.ts';
 export { decode, decodeStored, encode, type Problem } from './codec.ts';
 export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
 export { type FdlService, readFdl } from './fdl.ts';
@@ -15,17 +14,7 @@ export {
   labelValueProblem,
   serviceName,
 } from './names.ts';
-export {
-  bucketProblem,
-  folderProblem,
-  isClusterStore,
-  loopProblems,
-  parseProvider,
-  splitPath,
-  trimPath,
-} from './paths.ts';
 export { type ClusterStore, ownedBy, present } from './present.ts';
-export { type KnownStores, providerProblems, withoutClusterStore } from './providers.ts';
 export { bytes, formatQuantity, millicores } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export {
@@ -49,4 +38,19 @@ export {
   settleSecrets,
 } from './secrets.ts';
 export { CLUSTER_ADMIN, type Definition, type FederationOrigin, type FederationRole, type Service } from './service.ts';
-export { findUnsupported } from './unsupported.ts';
+export {
+  bucketProblem,
+  folderProblem,
+  inputFolders,
+  isClusterStore,
+  type KnownStores,
+  loopProblems,
+  outputFolders,
+  parseProvider,
+  providerProblems,
+  type RemoteBucket,
+  remoteOutputBuckets,
+  splitPath,
+  trimPath,
+  withoutClusterStore,
+} from './storage.ts';

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { countReads } from '../../lib/counted-reads.fixture.ts';
-import { outputFolders } from './buckets.ts';
 import { decodeStored } from './codec.ts';
 import { MAX_ALLOWED_USERS, MAX_FOLDERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
-import { loopProblems } from './paths.ts';
 import { readDefinition } from './read.ts';
 import { ServiceSchema } from './schema.ts';
 import { aService } from './service.fixture.ts';
+import { loopProblems, outputFolders } from './storage.ts';
 
 const least = { name: 'demo', image: 'ubuntu', script: 'echo' };
 const list = <T>(length: number, entry: (index: number) => T) => Array.from({ length }, (_, index) => entry(index));

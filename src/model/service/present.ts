@@ -1,9 +1,9 @@
-import { inputFolders } from './buckets.ts';
 import { encode } from './codec.ts';
 import { serviceAnnotations, serviceLabels } from './labels.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
+import { inputFolders } from './storage.ts';
 
 /** The cluster's own store, which every definition shows as `minio.default`. */
 export type ClusterStore = Pick<MinioProvider, 'endpoint' | 'verify' | 'region'>;

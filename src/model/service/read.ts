@@ -1,4 +1,3 @@
-import { folderCountProblem } from './buckets.ts';
 import { decode, type Problem } from './codec.ts';
 import { invalidDefinition } from './errors.ts';
 import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
@@ -11,12 +10,20 @@ import {
   serviceNameProblem,
   variableNameProblem,
 } from './names.ts';
-import { bucketProblem, folderProblem, hasBuckets, normalisePath, parseProvider, splitPath } from './paths.ts';
-import { withoutClusterStore } from './providers.ts';
 import { bytes, millicores } from './quantity.ts';
 import { type Federation, type Replica, type ServiceDocument, ServiceSchema, type StorageIO } from './schema.ts';
 import { blankSecrets, type DefinitionSecrets } from './secrets.ts';
 import type { Definition } from './service.ts';
+import {
+  bucketProblem,
+  folderCountProblem,
+  folderProblem,
+  hasBuckets,
+  normalisePath,
+  parseProvider,
+  splitPath,
+  withoutClusterStore,
+} from './storage.ts';
 
 interface ReadDefinition {
   readonly definition: Definition;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { bucketProblem, folderProblem, normalisePath, parseProvider, splitPath } from './paths.ts';
+import { bucketProblem, folderProblem, normalisePath, parseProvider, splitPath } from './storage.ts';
 
 const references: [string, string, string][] = [
   ['minio', 'minio', 'default'],

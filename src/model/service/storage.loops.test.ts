@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loopProblems } from './paths.ts';
 import { readDefinition } from './read.ts';
+import { loopProblems } from './storage.ts';
 
 const define = (output: string, more: Record<string, unknown> = {}, provider = 'minio.default') =>
   readDefinition({

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { seededRandom } from '../../../../test/support/seeded-random.ts';
-import { makeUnreliable } from '../../../adapters/sqlite/unreliable-service-store.fixture.ts';
-import { changedIn } from '../../../lib/changed-in.fixture.ts';
-import { eventually } from '../../../ports/conformance/eventually.ts';
-import { StoreError } from '../../../ports/index.ts';
-import { DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
+import { seededRandom } from '../../../test/support/seeded-random.ts';
+import { makeUnreliable } from '../../adapters/sqlite/unreliable-service-store.fixture.ts';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { StoreError } from '../../ports/index.ts';
+import { DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './intake.fixture.ts';
 import { Sweep } from './sweep.ts';
 
 const noAnswer = () => new StoreError('unavailable', 'no answer');

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newVersion } from '../adapters/sqlite/database.ts';
-import type { ServiceChange } from './service-store.ts';
-import { WATCH_BACKLOG, Watchers } from './watchers.ts';
+import { type ServiceChange, WATCH_BACKLOG, Watchers } from './service-store.ts';
 
 const changed = (name: string) => ({ kind: 'changed', name, version: newVersion() }) as const;
 

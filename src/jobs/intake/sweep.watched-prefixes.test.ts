@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import {
-  afterPass,
-  forgettableBefore,
-  isDue,
-  newWatch,
-  SETTLING_MS,
-  sweepSpan,
-  type Watched,
-} from './watched-prefixes.ts';
+import { afterPass, forgettableBefore, isDue, newWatch, SETTLING_MS, sweepSpan, type Watched } from './sweep.ts';
 
 const HOUR = 60 * 60_000;
 const T = 1_000 * HOUR;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { eventJobName, readStorageEvents } from '../../../model/job/index.ts';
-import { readEvent } from '../../event.ts';
-import { openScene } from './scene.fixture.ts';
+import { eventJobName, readStorageEvents } from '../../model/job/index.ts';
+import { readEvent } from '../event.ts';
+import { openScene } from './intake.fixture.ts';
 import { sweptEvent } from './sweep.ts';
 
 test('swept event: it gives the same job as the event of the store', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { DAY, known, MINUTE, openScene, passLater, subscribed } from './scene.fixture.ts';
+import { DAY, known, MINUTE, openScene, passLater, subscribed } from './intake.fixture.ts';
 
 describe('sweep: a lost event', () => {
   test('becomes a queued job once its object has settled', async () => {
