@@ -4,7 +4,7 @@ import { type Column, formatTable, printable, show, showValue } from '../../clie
 import { act, type Register, required, showCommand } from '../command.ts';
 import { readService } from '../remote-service.ts';
 import { formatDuration } from '../units.ts';
-import { type Explanation, explainJob, type Step } from './explanation.ts';
+import type { Explanation, Step } from './explanation.ts';
 import { FINAL_STATES, lastCluster, originCluster, type RemoteJob } from './remote-job.ts';
 
 const STEPS: readonly Column<Step>[] = [
@@ -44,7 +44,9 @@ async function explainService(cluster: ClusterClient, service: string, session: 
 
 async function explainOne(cluster: ClusterClient, service: string, id: string, session: Session): Promise<void> {
   const path = `${jobsPath(service)}/${encodeURIComponent(id)}`;
-  const [answer, { federation }] = await Promise.all([
+  // Loaded here because it loads the schema of services, and most commands do not need that.
+  const [{ explainJob }, answer, { federation }] = await Promise.all([
+    import('./explanation.ts'),
     cluster.call('GET', path, { about: `job "${id}"` }),
     readService(cluster, service),
   ]);
