@@ -6,9 +6,9 @@ export interface BackoffLimits {
 
 /**
  * Milliseconds to wait after this many failures in a row: exponential, with jitter between half and all of it, so that callers that
- * failed together do not retry together. `random` is in [0, 1).
+ * failed together do not retry together. `random` is in [0, 1); without it there is no jitter, for a caller that is alone.
  */
-export function backoffDelay(failures: number, { first, longest }: BackoffLimits, random: number): number {
+export function backoffDelay(failures: number, { first, longest }: BackoffLimits, random = 1): number {
   if (failures <= 0) return 0;
   const full = Math.min(first * 2 ** (failures - 1), longest);
   return full / 2 + (full / 2) * random;

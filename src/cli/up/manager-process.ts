@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
-import { get } from 'node:http';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { HttpClient } from '../../lib/http/index.ts';
+import { backoffDelay } from '../../lib/retry.ts';
 import { ClientError } from '../client/errors.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../../bin/oscar.js', import.meta.url));
@@ -12,8 +13,7 @@ const LAUNCHER = fileURLToPath(new URL('../../../bin/oscar.js', import.meta.url)
 /** A manager needs up to 8 s to stop. */
 const STOP_MS = 12_000;
 
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
+const RESTART_DELAYS = { first: 500, longest: 30_000 };
 
 /** A manager that ran this long starts again without a longer back-off. */
 const STEADY_MS = 60_000;
@@ -39,7 +39,8 @@ export class ManagerProcess {
   #stopping = false;
   /** A manager that never started is not restarted. */
   #wasUp = false;
-  #wait = FIRST_WAIT_MS;
+  /** Ends in a row, each soon after the start. */
+  #failures = 0;
   readonly #abort = new AbortController();
 
   constructor(options: ManagerOptions) {
@@ -99,9 +100,8 @@ export class ManagerProcess {
 
   async #restart(why: string, upMs: number): Promise<void> {
     const { id, notify: tell } = this.#options;
-    if (upMs > STEADY_MS) this.#wait = FIRST_WAIT_MS;
-    const wait = this.#wait;
-    this.#wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+    this.#failures = upMs > STEADY_MS ? 1 : this.#failures + 1;
+    const wait = backoffDelay(this.#failures, RESTART_DELAYS);
     tell(`${id} ended (${why}): restarting in ${wait / 1000} s`);
     try {
       await pause(wait, undefined, { signal: this.#abort.signal });
@@ -116,13 +116,12 @@ export class ManagerProcess {
   }
 }
 
+const HEALTH = { method: 'GET', deadline: 2_000, maxBytes: 10_000 };
+
 async function isHealthy(endpoint: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  get(`${endpoint}/health`, { agent: false, timeout: 2_000 }, (answer) => {
-    answer.resume();
-    resolve(answer.statusCode === 200);
-  })
-    .on('timeout', () => resolve(false))
-    .on('error', () => resolve(false));
-  return promise;
+  const client = new HttpClient({ verify: true, keepAlive: 0 });
+  return client.send({ ...HEALTH, url: `${endpoint}/health` }).then(
+    ({ status }) => status === 200,
+    () => false,
+  );
 }
