@@ -1,6 +1,6 @@
-import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { HttpAnswer, HttpHead } from '../../lib/http/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { ClusterEntry } from './config-file.ts';
 import { ClientError, type ClientErrorCode } from './errors.ts';
@@ -28,7 +28,7 @@ export interface ClusterCall {
 
 export interface ClusterAnswer {
   readonly status: number;
-  readonly headers: IncomingMessage['headers'];
+  readonly headers: HttpHead['headers'];
   readonly text: string;
   readonly json: () => unknown;
 }
@@ -56,19 +56,19 @@ export class ClusterClient {
   async call(method: string, path: string, options: ClusterCall = {}): Promise<ClusterAnswer> {
     const answer = await this.#send(method, path, options);
     const text = (await bodyBytes(answer, this.#url(path))).toString();
-    const status = answer.statusCode ?? 0;
+    const { status, headers } = answer;
     if (status >= 400 && !options.expect?.includes(status)) throw this.#refused(answer, text, options.about);
-    return { status, headers: answer.headers, text, json: () => this.#parse(text) };
+    return { status, headers, text, json: () => this.#parse(text) };
   }
 
-  /** Sends a request and returns the answer as a stream. */
-  async stream(method: string, path: string, options: ClusterCall = {}): Promise<IncomingMessage> {
+  /** Sends a request and returns the body of the answer as a stream. */
+  async stream(method: string, path: string, options: ClusterCall = {}): Promise<Readable> {
     const answer = await this.#send(method, path, { patienceMs: 'for-ever', ...options });
-    if ((answer.statusCode ?? 0) < 400) return answer;
+    if (answer.status < 400) return answer.body;
     throw this.#refused(answer, (await bodyBytes(answer, this.#url(path))).toString(), options.about);
   }
 
-  async #send(method: string, path: string, options: ClusterCall): Promise<IncomingMessage> {
+  async #send(method: string, path: string, options: ClusterCall): Promise<HttpAnswer> {
     const authorization = options.as ?? (await this.credentials.authorization());
     const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
     const patience = options.patienceMs ?? PATIENCE_MS;
@@ -89,7 +89,7 @@ export class ClusterClient {
       const seconds = readRetryAfter(answer);
       // A stream cannot be sent twice.
       if (seconds === undefined || tries === TRIES || body instanceof Readable) return answer;
-      answer.resume();
+      answer.body.resume();
       await pause(seconds * 1000);
     }
   }
@@ -110,16 +110,16 @@ export class ClusterClient {
     }
   }
 
-  #refused({ statusCode = 0, headers }: IncomingMessage, text: string, about = 'the resource'): ClientError {
-    const code = CODES[statusCode] ?? (statusCode >= 500 ? 'failed' : 'bad-input');
+  #refused({ status, headers }: HttpHead, text: string, about = 'the resource'): ClientError {
+    const code = CODES[status] ?? (status >= 500 ? 'failed' : 'bad-input');
     const said = text.trim().split('\n').map(printable).join('\n');
-    if (statusCode === 401) return new ClientError(code, this.#explainUnauthorized(headers['www-authenticate'] ?? ''));
-    if (statusCode === 404)
+    if (status === 401) return new ClientError(code, this.#explainUnauthorized(headers['www-authenticate'] ?? ''));
+    if (status === 404)
       return new ClientError(code, `${about} not found on ${this.id}, or you have no access to it`);
-    if (statusCode === 403) return new ClientError(code, `not allowed: ${said}`);
-    if (statusCode === 503)
+    if (status === 403) return new ClientError(code, `not allowed: ${said}`);
+    if (status === 503)
       return new ClientError(code, `${said || 'the manager is overloaded'}. Try again in a moment`);
-    return new ClientError(code, said || `cluster "${this.id}" answered ${statusCode} without a message`);
+    return new ClientError(code, said || `cluster "${this.id}" answered ${status} without a message`);
   }
 
   #explainUnauthorized(challenge: string): string {
@@ -143,7 +143,7 @@ const CODES: Readonly<Record<number, ClientErrorCode>> = {
 };
 
 /** The seconds of Retry-After, if the client should wait and try again. */
-function readRetryAfter({ statusCode, headers }: IncomingMessage): number | undefined {
+function readRetryAfter({ status, headers }: HttpHead): number | undefined {
   const seconds = Number(headers['retry-after'] ?? Number.NaN);
-  return statusCode === 503 && seconds >= 0 && seconds <= LONGEST_WAIT_S ? seconds : undefined;
+  return status === 503 && seconds >= 0 && seconds <= LONGEST_WAIT_S ? seconds : undefined;
 }

@@ -1,6 +1,5 @@
-import { type IncomingMessage, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
 import type { Readable } from 'node:stream';
+import type { HttpAnswer } from '../../lib/http/index.ts';
 import { ClientError } from './errors.ts';
 
 export interface SentRequest {
@@ -10,63 +9,38 @@ export interface SentRequest {
   readonly body?: string | Uint8Array | Readable;
   /** Verify the certificate? */
   readonly verify: boolean;
-  /** How long nothing may be heard; without it, for ever. */
+  /** How long the server may send nothing; unlimited if absent. */
   readonly patienceMs?: number;
 }
 
-/** Nobody answers a SYN in that time: it is not there. */
+/** A machine that does not complete a connection in this time counts as down. */
 const CONNECT_MS = 8_000;
 
-/** Sends a request and resolves to the answer, whose body is yet to be read. That nobody is there is told in sentences. */
-export async function send({
-  method,
-  url,
-  headers = {},
-  body,
-  verify,
-  patienceMs,
-}: SentRequest): Promise<IncomingMessage> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const secure = url.startsWith('https:');
-  // Node would leave it out of a DELETE, which no server expects to have a body then.
-  const length = typeof body === 'string' || body instanceof Uint8Array ? Buffer.byteLength(body) : undefined;
-  const framed = { ...headers, ...(length !== undefined && { 'content-length': String(length) }) };
-  const options = { method, headers: framed, agent: false, ...(secure && { rejectUnauthorized: verify }) };
-  const sent = (secure ? requestHttps : requestHttp)(url, options, resolve);
-  const slow = setTimeout(() => sent.destroy(timeout()), CONNECT_MS);
-  sent.on('socket', (socket) => socket.once(secure ? 'secureConnect' : 'connect', () => clearTimeout(slow)));
-  if (patienceMs !== undefined) sent.setTimeout(patienceMs, () => sent.destroy(timeout()));
-  sent.on('error', reject);
-  if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) sent.end(body);
-  else {
-    body.on('error', (error) => sent.destroy(error));
-    body.pipe(sent);
-  }
+/** Sends a request and resolves when the head of the answer was read. Connection problems are {@link ClientError}s. */
+export async function send({ method, url, headers, body, verify, patienceMs }: SentRequest): Promise<HttpAnswer> {
+  // Loaded here, because `--help` and completion do not need it.
+  const { HttpClient } = await import('../../lib/http/index.ts');
+  const client = new HttpClient({ verify, connectDeadline: CONNECT_MS, keepAlive: 0 });
   try {
-    return await promise;
-  } catch (error) {
-    throw await notReached(error, url);
-  } finally {
-    clearTimeout(slow);
-  }
-}
-
-export async function bodyBytes(answer: IncomingMessage, url: string): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of answer) chunks.push(chunk as Buffer);
+    return await client.open({ method, url, body, idle: patienceMs, ...(headers && { headers }) });
   } catch (error) {
     throw await notReached(error, url);
   }
-  return Buffer.concat(chunks);
 }
 
-const timeout = () => Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
+export async function bodyBytes({ body }: HttpAnswer, url: string): Promise<Buffer> {
+  try {
+    return Buffer.concat((await body.toArray()) as Buffer[]);
+  } catch (error) {
+    throw await notReached(error, url);
+  }
+}
 
-/** What went wrong on the way there, in sentences; anything else as it is. */
-export async function notReached(error: unknown, url: string): Promise<unknown> {
-  // It brings much along, and most commands reach whom they want.
-  const { toHttpClientError } = await import('../../lib/http/index.ts');
+/** Explains a connection problem in a sentence for the user. Returns any other error as it is. */
+export async function notReached(problem: unknown, url: string): Promise<unknown> {
+  const { HttpClientError, toHttpClientError } = await import('../../lib/http/index.ts');
+  // The original error, because messages here name the port too.
+  const error = problem instanceof HttpClientError ? (problem.cause ?? problem) : problem;
   const { origin, host, protocol } = new URL(url);
   const failure = toHttpClientError(error, host);
   if (failure?.code === 'untrusted') {
@@ -81,9 +55,7 @@ export async function notReached(error: unknown, url: string): Promise<unknown> 
       cause: error,
     });
   }
-  const code = (error as { code?: unknown }).code;
-  // What is there answers, but not in HTTP.
-  if (typeof code === 'string' && code.startsWith('HPE_')) {
+  if (error instanceof Error && error.name === 'HTTPParserError') {
     const other = protocol === 'http:' ? ' Is it https?' : '';
     return new ClientError('unreachable', `${origin} does not speak HTTP.${other}`, { cause: error });
   }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { HttpClient, type HttpClientOptions } from './client.ts';
+import { HttpClient, type HttpClientOptions, type HttpRequest } from './client.ts';
 
 async function listen(t: Pick<TestContext, 'after'>, server: Server): Promise<string> {
   const sockets = new Set<Socket>();
@@ -124,6 +124,27 @@ test('send: beyond the limit of connections requests wait, and all are answered'
     'late',
   ]);
   assert.equal(connections, 2);
+});
+
+/** Counts the connections for two requests, one after the other. */
+async function connectionsForTwo(t: TestContext, options: Partial<HttpClientOptions>, request: Partial<HttpRequest>) {
+  let connections = 0;
+  const server = http.createServer((received, response) => received.resume().on('end', () => response.end()));
+  server.on('connection', () => connections++);
+  const url = await listen(t, server);
+  const client = clientFor(t, options);
+  for (let sent = 0; sent < 2; sent++) await client.send({ ...GET, url, ...request });
+  return connections;
+}
+
+for (const request of [{ method: 'HEAD' }, { method: 'DELETE', body: 'x' }, { method: 'PUT', body: 'x' }]) {
+  test(`keep-alive: the connection of a ${request.method} is used again`, async (t) => {
+    assert.equal(await connectionsForTwo(t, {}, request), 1);
+  });
+}
+
+test('keep-alive: with 0 each request has a connection of its own', async (t) => {
+  assert.equal(await connectionsForTwo(t, { keepAlive: 0 }, {}), 2);
 });
 
 test('send: an answer that is not HTTP is reported as such', async (t) => {

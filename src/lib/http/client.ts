@@ -9,7 +9,10 @@ import { HttpClientError, toHttpClientError } from './errors.ts';
 export interface HttpClientOptions extends ConnectorOptions {
   /** Connections to one origin at a time, beyond which requests wait; unlimited if absent. */
   readonly maxConnections?: number;
-  /** Milliseconds after which an idle connection is closed, unless the server announces another time. */
+  /**
+   * Milliseconds after which an idle connection is closed, unless the server announces another time. With 0 each request has a
+   * connection of its own, which is closed after the answer.
+   */
   readonly keepAlive?: number;
 }
 
@@ -79,7 +82,9 @@ export class HttpClient {
 
   constructor({ maxConnections, keepAlive = KEEP_ALIVE, ...options }: HttpClientOptions) {
     const connect = guardedConnector(options, (socket) => this.#watch(socket));
-    this.#createAgent = () => new Agent({ connect, keepAliveTimeout: keepAlive, connections: maxConnections ?? null });
+    // undici has no keep-alive with `pipelining: 0`.
+    const pooling = keepAlive === 0 ? { pipelining: 0 } : { keepAliveTimeout: keepAlive };
+    this.#createAgent = () => new Agent({ connect, ...pooling, connections: maxConnections ?? null });
     this.#agent = this.#createAgent();
   }
 
@@ -157,6 +162,8 @@ export class HttpClient {
       signal: signal ?? null,
       headersTimeout: idle,
       bodyTimeout: idle,
+      // Otherwise undici closes the connection after a HEAD, and after a GET or DELETE with a body.
+      reset: false,
     });
     return { status: statusCode, headers: joinValues(received), body: content };
   }

@@ -52,12 +52,12 @@ async function checkAddress(
     const answer = await send({ method: 'GET', url, verify: ssl_verify, patienceMs: PATIENCE_MS });
     const answeredAt = Date.now();
     await bodyBytes(answer, url);
-    if (answer.statusCode !== 200) {
-      const said = `${url} answered ${answer.statusCode}: is this the address of an OSCAR manager? Change it with \`oscar clusters add\``;
+    if (answer.status !== 200) {
+      const said = `${url} answered ${answer.status}: is this the address of an OSCAR manager? Change it with \`oscar clusters add\``;
       return { check: failure(id, 'address', said) };
     }
     const check = passed(id, 'address', `${endpoint} answered in ${formatDuration(answeredAt - sentAt)}`);
-    return { check, answer: { date: answer.headers.date, sentAt, answeredAt } };
+    return { check, answer: { date: answer.headers['date'], sentAt, answeredAt } };
   } catch (error) {
     if (error instanceof ClientError) return { check: failed(id, 'address', error) };
     throw error;

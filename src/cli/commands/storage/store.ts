@@ -86,7 +86,7 @@ export async function providerStore(entry: ProviderEntry): Promise<ClientStore> 
         const url = presignUrl({ ...signed, method: 'GET', bucket, key: '', secret, now: Date.now(), query });
         const answer = await send({ method: 'GET', url, verify: true, patienceMs: PATIENCE_MS });
         const text = (await bodyBytes(answer, url)).toString();
-        if (answer.statusCode !== 200) throwStoreError(answer.statusCode ?? 0, text, place);
+        if (answer.status !== 200) throwStoreError(answer.status, text, place);
         const page = readXml(text, 'ListBucketResult');
         for (const each of childElements(page, 'Contents')) {
           found.push({

@@ -36,7 +36,7 @@ export async function uploadFile(
         patienceMs: PATIENCE_MS,
       });
       const text = (await bodyBytes(answer, url)).toString();
-      if ((answer.statusCode ?? 0) >= 300) throwStoreError(answer.statusCode ?? 0, text, to);
+      if (answer.status >= 300) throwStoreError(answer.status, text, to);
     },
   );
 }
@@ -50,11 +50,11 @@ export async function downloadFile(
 ): Promise<void> {
   const { url } = await store.presign(from, 'download');
   const answer = await send({ method: 'GET', url, verify: store.verify, patienceMs: PATIENCE_MS });
-  if ((answer.statusCode ?? 0) >= 400) {
-    throwStoreError(answer.statusCode ?? 0, (await bodyBytes(answer, url)).toString(), from);
+  if (answer.status >= 400) {
+    throwStoreError(answer.status, (await bodyBytes(answer, url)).toString(), from);
   }
   if (file === undefined) {
-    for await (const chunk of answer) await terminal.write(chunk as Uint8Array);
+    for await (const chunk of answer.body) await terminal.write(chunk as Uint8Array);
     return;
   }
   const partial = `${file}.${process.pid}.part`;
@@ -62,7 +62,7 @@ export async function downloadFile(
   const meter = new ByteCounter();
   const length = Number(answer.headers['content-length']);
   const say = () => `${file}: ${meter.share(length)}`;
-  const save = () => pipeline(answer, meter, createWriteStream(partial));
+  const save = () => pipeline(answer.body, meter, createWriteStream(partial));
   try {
     await onInterrupt(forget, () => withProgress(terminal, say, save));
     renameSync(partial, file);
