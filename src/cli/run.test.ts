@@ -17,5 +17,5 @@ test('start: a command loads no package that only other commands need', async ()
   const { stderr } = await promisify(execFile)(process.execPath, ['--import', REPORT, LAUNCHER, '--help']);
   const packages = stderr.matchAll(/\/node_modules\/((?:@[^/]+\/)?[^/]+)\//g);
   // Each of them takes longer to load than the command itself takes to run.
-  assert.deepEqual([...new Set([...packages].map(([, name]) => name))].toSorted(), ['commander', 'yaml']);
+  assert.deepEqual(new Set([...packages].map(([, name]) => name)), new Set(['commander', 'yaml']));
 });

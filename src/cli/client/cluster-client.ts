@@ -114,11 +114,9 @@ export class ClusterClient {
     const code = CODES[status] ?? (status >= 500 ? 'failed' : 'bad-input');
     const said = text.trim().split('\n').map(printable).join('\n');
     if (status === 401) return new ClientError(code, this.#explainUnauthorized(headers['www-authenticate'] ?? ''));
-    if (status === 404)
-      return new ClientError(code, `${about} not found on ${this.id}, or you have no access to it`);
+    if (status === 404) return new ClientError(code, `${about} not found on ${this.id}, or you have no access to it`);
     if (status === 403) return new ClientError(code, `not allowed: ${said}`);
-    if (status === 503)
-      return new ClientError(code, `${said || 'the manager is overloaded'}. Try again in a moment`);
+    if (status === 503) return new ClientError(code, `${said || 'the manager is overloaded'}. Try again in a moment`);
     return new ClientError(code, said || `cluster "${this.id}" answered ${status} without a message`);
   }
 

@@ -25,7 +25,7 @@ export const jobVerb: Register = (program, env) => {
     const [as, raw] = [await invokerAuthorization(cluster, service), await readEventBody(options)];
     const about = `service "${service}"`;
     const { headers } = await cluster.call('POST', `/job/${encodeURIComponent(service)}`, { as, raw, about });
-    const id = String(headers['x-oscar-job-id'] ?? '');
+    const id = headers['x-oscar-job-id'] ?? '';
     showSubmitted(id, service, session);
     if (options.wait) await waitForJob(cluster, service, id, session.terminal);
   });

@@ -34,7 +34,7 @@ export const runCommandVerb: Register = (program, env) => {
     const code = answer.headers['x-oscar-exit-code'];
     throw new ClientError(
       'job-failed',
-      code === undefined ? 'the script failed' : `the script ended with exit code ${String(code)}`,
+      code === undefined ? 'the script failed' : `the script ended with exit code ${code}`,
     );
   });
 };
