@@ -20,6 +20,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       OSCAR_LISTEN: '127.0.0.1:0',
       OSCAR_STORE_PORT: '0',
       OSCAR_LOCAL_RUNTIME: 'process',
+      OSCAR_DISK_FLOOR: '0',
       OSCAR_PASSWORD: PASSWORD,
     };
     const npm = spawn('npm', ['run', '--silent', 'dev'], { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -6,6 +6,7 @@ import { ADMIN, startTestManager, type TestManager } from './support/manager.ts'
 
 const ALWAYS = [
   '/health',
+  '/ready',
   '/system/config',
   '/system/config/keys',
   '/system/federation/{name}',
@@ -158,6 +159,14 @@ test('health: /health answers Ok', async () => {
   const answer = await manager.call('GET', '/health');
   assert.equal(answer.text, 'Ok');
   assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
+});
+
+test('readiness: /ready answers strangers in JSON, and is logged at level debug', async () => {
+  const answer = await manager.call('GET', '/ready');
+  assert.deepEqual([answer.status, answer.text], [200, '{"ready":true,"reasons":[]}']);
+  assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+  const levels = manager.log.filter(({ path }) => path === '/ready').map(({ level }) => level);
+  assert.deepEqual(levels, [20]);
 });
 
 test('CORS: without configuration there are no headers', async () => {

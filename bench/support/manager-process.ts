@@ -57,6 +57,7 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
     OSCAR_DATA_DIR: directory,
     OSCAR_STORE_PORT: '0',
     OSCAR_LOCAL_RUNTIME: 'process',
+    OSCAR_DISK_FLOOR: '0',
     OSCAR_LISTEN: `127.0.0.1:${port}`,
     ...settings,
   };

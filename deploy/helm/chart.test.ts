@@ -148,3 +148,16 @@ interface Described {
 
 const isMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+test('the chart sends traffic to managers that are ready, and restarts only those that do not answer', () => {
+  const deployment = readFileSync(new URL('./oscar/templates/deployment.yaml', import.meta.url), 'utf8');
+  const probes = [...deployment.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: http \}/g)];
+  assert.deepEqual(
+    probes.map(([, probe, path]) => [probe, path]),
+    [
+      ['startup', '/health'],
+      ['liveness', '/health'],
+      ['readiness', '/ready'],
+    ],
+  );
+});

@@ -32,7 +32,7 @@ import { eventsRoutes } from './routes/events.ts';
 import { executionLogRoutes } from './routes/execution-log.ts';
 import { federationRoutes } from './routes/federation.ts';
 import { federationTokenRoutes } from './routes/federation-token.ts';
-import { healthRoutes } from './routes/health.ts';
+import { healthRoutes, type Unreadiness } from './routes/health.ts';
 import { type Info, type InfoDeps, infoRoutes } from './routes/info.ts';
 import { type Enter, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
@@ -57,6 +57,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly serverless?: InfoDeps['serverless'];
   readonly queueTrouble?: InfoDeps['queueTrouble'];
   readonly storeTrouble?: InfoDeps['storeTrouble'];
+  /** Why this manager cannot do its work now; absent if nothing can keep it from that. */
+  readonly unreadiness?: (() => readonly Unreadiness[]) | undefined;
   /** The deployment of a service, if the backend has one. */
   readonly deploymentOf?: DeploymentOf | undefined;
   /** Without them, services cannot be invoked, and the routes of jobs do not exist. */
@@ -158,7 +160,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   await describeApi(app, options.info.manager_version);
 
   const deps = { authenticator, catalog };
-  healthRoutes(app);
+  healthRoutes(app, options.unreadiness);
   infoRoutes(app, options);
   const nodes = () => options.jobs?.capacity.nodes() ?? [];
   configRoutes(app, { ...options, authenticator, store, nodes, settings: catalog.settings });
@@ -266,7 +268,7 @@ export function logRequests(app: FastifyInstance): void {
   });
   app.addHook('onResponse', async (request, reply) => {
     const path = request.raw.url?.split('?')[0];
-    const quiet = path === '/health';
+    const quiet = path === '/health' || path === '/ready';
     request.log[quiet ? 'debug' : 'info'](
       {
         method: request.method,

@@ -99,6 +99,11 @@ export class GroupCommit {
     return promise;
   }
 
+  /** Why nothing is written any more until a restart: the disk has failed. */
+  get problem(): string | undefined {
+    return this.#broken && this.#stopped(this.#broken).message;
+  }
+
   /** Writes and syncs everything that was added, on this thread. `add` must not be called afterwards. */
   finish(): void {
     this.#syncNow();

@@ -29,6 +29,8 @@ export interface OpenedCluster {
   readonly jobs: JobStore;
   /** Encrypts files next to the stores; absent if the stores are not files of this manager. */
   readonly seal?: IdentitySeal;
+  /** Why nothing can be written any more until a restart; absent if the stores are not files of this manager. */
+  readonly problem?: () => string | undefined;
   /** Empty for the local backend. */
   readonly kubernetesVersion: string;
   /** Absent for the local backend. */

@@ -95,6 +95,7 @@ export async function takeUp(
     endpoint,
     inside: config.minioEndpoint,
     time: () => objects.time(),
+    reach: () => objects.time(),
     trouble: () => watch.look(),
     async close() {
       ending.abort();

@@ -8,6 +8,7 @@ import { LocalDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
+import { DiskSpace } from '../lib/disk-space.ts';
 import { API_VERSION, ARCHITECTURE, readCommit, VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
 import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts';
@@ -18,6 +19,7 @@ import { type FederationLinks, type GetOwnerToken, openFederation } from './fede
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
 import { type OpenedStore, openStore } from './object-store.ts';
 import { type OpenProviders, openProviders } from './provider-buckets.ts';
+import { openReadiness } from './readiness.ts';
 import { openTracing } from './tracing.ts';
 
 interface Manager {
@@ -51,8 +53,10 @@ export async function startManager(
 ): Promise<Manager> {
   await using opened = new AsyncDisposableStack();
   const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
+  const disk = opened.adopt(await openDiskSpace(config, log), (it) => it?.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
   const store = opened.adopt(await openStore(config, cluster, storeKeys, log), (it) => it.close());
+  const readiness = opened.adopt(openReadiness({ disk, store, cluster }, log), (it) => it.close());
   const description = { ...describeStore(config), endpoint: store.endpoint };
   const meters = new Meters();
   const account = storeKeys.accessKey.reveal();
@@ -144,6 +148,7 @@ export async function startManager(
       manager_commit: readCommit(),
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
+    unreadiness: () => readiness.reasons(),
     ...knativeView(cluster),
     sharedLog: sharedLog(config, cluster),
     ...(quotas && { queueTrouble: () => quotas.problem }),
@@ -169,6 +174,20 @@ export async function startManager(
     ...(made && { newPassword: password.reveal() }),
     stop: () => all.disposeAsync(),
   };
+}
+
+/** Watches the disk of the embedded cluster. The records and objects of other clusters are not files of this manager. */
+async function openDiskSpace(config: Config, log: Logger): Promise<DiskSpace | undefined> {
+  if (config.backend !== 'local') return undefined;
+  const disk = new DiskSpace({
+    floor: config.diskFloorBytes,
+    report: (low) => {
+      if (low) log.warn(low, 'the disk is almost full: uploads and new jobs are rejected (OSCAR_DISK_FLOOR)');
+      else log.info('there is enough disk space again');
+    },
+  });
+  await disk.watch(config.dataDir);
+  return disk;
 }
 
 /** The store as definitions show it, according to the settings. */

@@ -21,6 +21,8 @@ export interface OpenedStore {
   readonly inside: string;
   /** Milliseconds by the clock of the store; absent if it is the clock of this machine. */
   readonly time?: () => Promise<number>;
+  /** Rejects with `unavailable` if it does not answer; absent if it is part of this process. */
+  readonly reach?: () => Promise<unknown>;
   /** Checks why it does not report new objects. */
   readonly trouble?: () => Promise<EventTrouble | undefined>;
   close(): Promise<void>;

@@ -38,6 +38,7 @@ class Started {
       NO_COLOR: '1',
       npm_config_update_notifier: 'false',
       OSCAR_LOCAL_RUNTIME: 'process',
+      OSCAR_DISK_FLOOR: '0',
       ...settings,
     };
     const child = spawn(program, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] });

@@ -20,6 +20,7 @@ export const environment = (directory: string) => ({
   HOME: directory,
   NO_COLOR: '1',
   OSCAR_LOCAL_RUNTIME: 'process',
+  OSCAR_DISK_FLOOR: '0',
 });
 
 /** `oscar up`, which can be interrupted and killed, and does not outlive the test. */

@@ -6,7 +6,7 @@ import { startTestbed, type Testbed } from './testbed.ts';
 export const testbed: Testbed = await startTestbed();
 
 /** Returns synchronously, like the original, before the API is ready: every call waits for it. */
-export function openLocalCluster(): Omit<LocalCluster, 'seal' | 'jobs'> {
+export function openLocalCluster(): Omit<LocalCluster, 'seal' | 'jobs' | 'problem'> {
   const opening = testbed.wipe().then(() => testbed.open());
   return {
     services: awaited(opening, 'services'),

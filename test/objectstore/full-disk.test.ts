@@ -1,80 +1,18 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { promisify } from 'node:util';
 import * as s3 from '@aws-sdk/client-s3';
+import { DiskFiller, diskTest, MIB, type SmallDisk } from '../support/small-disk.ts';
 import { startServeProcess } from './serve-process.ts';
 import { codeOf, configFor, MANAGER } from './start-store.ts';
 
 /** A store with a full disk rejects writes, and everything can still be deleted. */
 
-const run = promisify(execFile);
-
 const Bucket = 'photos';
-const MIB = 1024 * 1024;
 
 /** Objects of this size are stored in the database. */
 const SMALL = 12_000;
 
-/** A disk for one test, and the processes to stop before it is unmounted. */
-interface Disk {
-  readonly path: string;
-  readonly stack: AsyncDisposableStack;
-}
-
-/** Runs a test on a disk that it can fill. */
-function diskTest(name: string, work: (disk: Disk) => Promise<void>): void {
-  test(name, { timeout: 600_000 }, async (t) => {
-    await using stack = new AsyncDisposableStack();
-    const path = mkdtempSync(join(tmpdir(), 'oscar-full-disk-'));
-    stack.defer(() => rmdirSync(path));
-    try {
-      await run('mount', ['-t', 'tmpfs', '-o', 'size=96m', 'tmpfs', path]);
-    } catch (error) {
-      t.skip(`NOT TESTED: a small disk can only be mounted by root: ${String(error).split('\n')[0]}`);
-      return;
-    }
-    stack.defer(async () => void (await run('umount', ['--lazy', path])));
-    await work({ path, stack });
-  });
-}
-
-/** Other files on the disk. */
-class Filler {
-  readonly #path: string;
-
-  constructor(disk: string) {
-    this.#path = join(disk, 'filler');
-  }
-
-  /** Fills the disk except for this many bytes. */
-  fillBut(left: number): void {
-    const file = openSync(this.#path, 'a');
-    try {
-      for (let size = MIB; size >= 1; ) {
-        const { bavail, bsize } = statfsSync(this.#path);
-        if (bavail * bsize <= left) return;
-        try {
-          writeSync(file, Buffer.alloc(Math.min(size, Math.max(1, bavail * bsize - left))));
-        } catch (error) {
-          assert.equal((error as NodeJS.ErrnoException).code, 'ENOSPC');
-          size = Math.floor(size / 2);
-        }
-      }
-    } finally {
-      closeSync(file);
-    }
-  }
-
-  remove(): void {
-    rmSync(this.#path);
-  }
-}
-
-async function serve({ path, stack }: Disk) {
+async function serve({ path, stack }: SmallDisk) {
   const server = stack.use(await startServeProcess(join(path, 'store'), { partBytes: '1' }));
   // No retries: these tests wait for the rejection.
   const client = new s3.S3Client({ ...configFor(server.endpoint, MANAGER), maxAttempts: 1 });
@@ -132,7 +70,7 @@ diskTest(
   async (disk) => {
     const store = await serve(disk);
     await store.client.send(new s3.CreateBucketCommand({ Bucket }));
-    new Filler(disk.path).fillBut(14 * MIB);
+    new DiskFiller(disk.path).fillBut(14 * MIB);
     const taken = await fill(store, 'file', 3 * MIB, 1);
     assert.deepEqual(await store.keys(), taken.toSorted());
     const [first = '', second = '', last = ''] = taken;
@@ -150,7 +88,7 @@ diskTest('full disk: after inline objects have filled it, they can be deleted an
   await store.client.send(new s3.CreateBucketCommand({ Bucket }));
   await store.client.send(new s3.CreateBucketCommand({ Bucket: 'empty' }));
   const { UploadId } = await store.client.send(new s3.CreateMultipartUploadCommand({ Bucket, Key: 'upload' }));
-  new Filler(disk.path).fillBut(2 * MIB);
+  new DiskFiller(disk.path).fillBut(2 * MIB);
   const taken = await fill(store, 'small', SMALL, 8);
   assert.deepEqual(await store.keys(), taken.toSorted());
   await store.client.send(new s3.AbortMultipartUploadCommand({ Bucket, Key: 'upload', UploadId }));
@@ -172,7 +110,7 @@ diskTest('full disk: after inline objects have filled it, they can be deleted an
 diskTest(
   'full disk: if other files fill it, the store opens, everything can be deleted and writes are rejected',
   async (disk) => {
-    const filler = new Filler(disk.path);
+    const filler = new DiskFiller(disk.path);
     const first = await serve(disk);
     await first.client.send(new s3.CreateBucketCommand({ Bucket }));
     await first.client.send(new s3.CreateBucketCommand({ Bucket: 'empty' }));

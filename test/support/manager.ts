@@ -59,6 +59,8 @@ export async function startTestManager(
       OSCAR_LISTEN: '127.0.0.1:0',
       OSCAR_STORE_PORT: '0',
       OSCAR_LOCAL_RUNTIME: 'process',
+      // Tests do not depend on the free space of the machine.
+      OSCAR_DISK_FLOOR: '0',
       OSCAR_PASSWORD: PASSWORD,
       ...GIVEN,
       ...settings,

@@ -33,6 +33,7 @@ export function startProcess(
     OSCAR_LISTEN: '127.0.0.1:0',
     OSCAR_STORE_PORT: '0',
     OSCAR_LOCAL_RUNTIME: 'process',
+    OSCAR_DISK_FLOOR: '0',
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };

@@ -75,6 +75,11 @@ export class Database {
     return this.#writes.add(work, committed);
   }
 
+  /** Why nothing can be written any more until a restart. */
+  get problem(): string | undefined {
+    return this.#writes.problem;
+  }
+
   /** Completes the queued writes, and closes the file. */
   close(): void {
     if (this.#closed) return;

@@ -17,6 +17,8 @@ export interface LocalCluster {
   readonly jobs: JobStore;
   /** Encrypts what other parts of the manager store in the same directory. */
   readonly seal: Seal;
+  /** Why nothing can be written any more until a restart. */
+  readonly problem: () => string | undefined;
   /** Completes the writes that were begun, and unlocks the directory. */
   readonly close: () => Promise<void>;
 }
@@ -41,5 +43,6 @@ export function openLocalCluster({ directory, now = Date.now }: LocalClusterOpti
   const jobs = new LocalJobStore(database, { now });
 
   const closing = opened.move();
-  return { services, secrets, journal, settings, jobs, seal, close: async () => closing.dispose() };
+  const problem = () => database.problem;
+  return { services, secrets, journal, settings, jobs, seal, problem, close: async () => closing.dispose() };
 }

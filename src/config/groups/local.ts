@@ -43,6 +43,14 @@ export const local = {
     default: '10Gi',
     meaning: 'How much disk the files of one job may use.',
   },
+  diskFloorBytes: {
+    name: 'OSCAR_DISK_FLOOR',
+    kind: kind.sizeOrNone,
+    unset: '1 % of the file system, between 256 MiB and 4 GiB, at most a tenth of it',
+    meaning:
+      'How much disk space is kept free below `OSCAR_DATA_DIR`. With less, the manager accepts no uploads and no new jobs, ' +
+      'starts none, and `/ready` says so; deletes work. `0` turns it off.',
+  },
   localAllowRemote: {
     name: 'OSCAR_LOCAL_ALLOW_REMOTE',
     kind: kind.flag,

@@ -50,6 +50,7 @@ const above0 = (value: number | undefined) => (value !== undefined && value > 0 
 
 export const cpu = scalar('a quantity above 0, such as `2` or `500m`', (given) => above0(millicores(given)));
 export const memory = scalar('a quantity above 0, such as `512Mi` or `4Gi`', (given) => above0(bytes(given)));
+export const sizeOrNone = scalar('bytes, such as `1073741824` or `1Gi`; 0 is none', bytes);
 export const sizeSetting = scalar('bytes, such as `1048576` or `8Mi`', (given) => above0(bytes(given)));
 
 export function oneOf<const T extends string>(...choices: readonly T[]): SettingKind<T> {
