@@ -52,6 +52,12 @@ export function callerCredential(request: FastifyRequest): Credential | undefine
   return given.scheme === 'basic' && given.account ? { kind: 'basic', ...given.account } : undefined;
 }
 
+/** The caller of a change of members. A service token identifies nobody at other clusters, so it is not passed on. */
+export function federationCaller(principal: Principal, request: FastifyRequest) {
+  const credential = principal.kind === 'service-token' ? undefined : callerCredential(request);
+  return { principal, ...(credential && { credential }) };
+}
+
 /** All `Authorization` headers of the request: Node would silently keep only the first. */
 function authorizationHeaders({ raw, headers }: FastifyRequest): string[] {
   if (headers.authorization === undefined) return [];

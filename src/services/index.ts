@@ -1,10 +1,17 @@
-export { admit, clustersWithoutAccounts, withoutClusterAccounts } from './admit.ts';
+export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createService } from './create.ts';
 export { ServicesError, type ServicesErrorCode } from './errors.ts';
+export {
+  type ChangedService,
+  createPlainOrFederated,
+  type FederatedServices,
+  removePlainOrFederated,
+  updatePlainOrFederated,
+} from './plain-or-federated.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
-export { findRemovable, releaseStorage, removeRecord, removeService } from './remove.ts';
+export { findRemovable, releaseStorage, removeRecord } from './remove.ts';
 export { loadSecrets, removeSecrets, toSecretsOwner } from './service-secrets.ts';
 export type { Services } from './services.ts';
 export {

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { updatePlainOrFederated } from '../../http/routes/services.ts';
 import { sign } from '../../peers/index.ts';
+import { updatePlainOrFederated } from '../../services/index.ts';
 import { alice, bob } from '../../services/services.fixture.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
 import { adoptWorker } from './adopt-worker.ts';
 import { authenticateCoordinator } from './authenticate-coordinator.ts';
 import { createWorker } from './create-worker.ts';
+import { federatedServices } from './federated-services.ts';
 import { NAME, type Order, OWN, openScene, order, type Scene } from './workers.fixture.ts';
 
 const HOUR = 3_600_000;
@@ -17,8 +18,10 @@ function hear(made: Order, { clock, workers }: Scene): Promise<string> {
   return authenticateCoordinator({ ...REQUEST, service: NAME, header }, workers);
 }
 
+const federated = (workers: Scene['workers']) => federatedServices({ coordination: {} as Coordination, workers });
+
 const put = ({ workers }: Scene, principal: typeof alice = alice, body: object = OWN) =>
-  updatePlainOrFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
+  updatePlainOrFederated({ principal }, body, undefined, workers.catalog, federated(workers));
 
 test('take-over: while its coordinator is in contact, a worker cannot be changed by its owner, and the error says until when', async () => {
   await using scene = openScene();
@@ -86,12 +89,12 @@ test('take-over: an old version is rejected', async () => {
   await createWorker(alice, made, scene.workers);
   await hear(made, scene);
   scene.clock.now += 25 * HOUR;
-  const federations = { coordination: {} as Coordination, workers: scene.workers };
   const old = updatePlainOrFederated(
     { principal: alice },
     OWN,
     'old' as NonNullable<Parameters<typeof updatePlainOrFederated>[2]>,
-    federations,
+    scene.workers.catalog,
+    federated(scene.workers),
   );
   await assert.rejects(old, { code: 'old-version' });
   assert.ok((await scene.get())?.service.federation);

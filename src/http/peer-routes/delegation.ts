@@ -8,8 +8,9 @@ import { longestBody, readAttempt, readOpened, readReport, writePermit } from '.
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import type { OpenResponses } from '../open-answers.ts';
 import { jobParams, nameParam } from '../params.ts';
+import { routeSigned, SIGNED } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { readMemberClaim, routeSigned, SIGNED, signedParts } from '../signed.ts';
+import { readMemberClaim, signedParts } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
 export interface DelegationDeps {

@@ -14,7 +14,8 @@ import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../
 import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst } from '../open-answers.ts';
 import { jobParams, nameParam, readFlag } from '../params.ts';
-import { headerText, readMemberClaim, SIGNED, signedParts } from '../signed.ts';
+import { SIGNED } from '../routing.ts';
+import { headerText, readMemberClaim, signedParts } from '../signed.ts';
 import type { DelegationDeps } from './delegation.ts';
 
 declare module 'fastify' {

@@ -32,8 +32,9 @@ import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
+import { FROM_COORDINATOR, routeCoordinators } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { FROM_COORDINATOR, headerText, routeCoordinators, signedBytes, signedParts } from '../signed.ts';
+import { headerText, signedBytes, signedParts } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;

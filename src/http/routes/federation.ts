@@ -1,8 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
-  authenticateWorker,
-  type ChangedFederation,
   changeMembers,
   type Federations,
   forwardChange,
@@ -10,19 +8,13 @@ import {
   Ledgers,
   membersView,
   parseMembersChange,
-  precheckWorker,
-  recordDeparture,
-  toForwardedAnswer,
 } from '../../federation/index.ts';
-import type { Authenticator, Principal } from '../../identity/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
-import { readPassedChange } from '../../peers/index.ts';
 import { findService, oldVersion } from '../../services/index.ts';
-import { callerCredential, serviceBearer, servicePrincipal } from '../authentication.ts';
-import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
+import { callerCredential, federationCaller, servicePrincipal } from '../authentication.ts';
+import { beforeBody, readJsonBody } from '../body.ts';
 import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
-import { NEVER_SHED } from '../shedding.ts';
-import { signedParts } from '../signed.ts';
 
 export interface FederationDeps {
   readonly authenticator: Authenticator;
@@ -52,8 +44,6 @@ const Conditions = Type.Optional(
  * (docs/federation.md#members).
  */
 export function federationRoutes(app: FastifyInstance, deps: FederationDeps): void {
-  passedChangesRoute(app, deps);
-  departuresRoute(app, deps);
   const spellings = [
     { url: '/system/federation/:name', key: 'members' },
     { url: '/system/replicas/:name', key: 'replicas' },
@@ -152,7 +142,13 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
     );
     return { view: { topology: answer.topology, members, ...toWarnings(pending, answer.absent) } };
   }
-  const { record: changed, pending, absent } = await changeAs(principal, request, { method, body, ifMatch }, deps);
+  const caller = federationCaller(principal, request);
+  const intention = parseMembersChange(method, body);
+  const {
+    record: changed,
+    pending,
+    absent,
+  } = await changeMembers(caller, nameParam(request), intention, federations.coordination, ifMatch);
   const reasons = pending.map(({ member, reason }) => `${member}: ${reason}`);
   return {
     version: changed.version,
@@ -163,75 +159,6 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
 function toWarnings(pending: readonly string[], absent: readonly string[] = []) {
   const warnings = [...pending, ...absent.map((name) => `${name}: is not a member and was ignored`)];
   return warnings.length > 0 ? { warnings } : {};
-}
-
-function changeAs(
-  principal: Principal,
-  request: FastifyRequest,
-  {
-    method,
-    body,
-    ifMatch,
-  }: { readonly method: Method; readonly body?: unknown; readonly ifMatch?: Version | undefined },
-  { federations: { coordination } }: FederationDeps,
-): Promise<ChangedFederation> {
-  const credential = callerCredential(request);
-  const intention = parseMembersChange(method, body);
-  const caller = principal.kind === 'service-token' ? { principal } : { principal, ...(credential && { credential }) };
-  return changeMembers(caller, nameParam(request), intention, coordination, ifMatch);
-}
-
-/** A change that was sent to a worker. The worker signs it, and this manager authenticates the user who requested it. */
-function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
-  const { coordination, workers } = deps.federations;
-  const schema = {
-    summary: 'A change of members that was sent to a worker, from its manager',
-    tags,
-    params: Name,
-    body: Type.Object({
-      method: Type.String({ description: 'POST, PUT or DELETE' }),
-      body: Type.Optional(Type.Unknown()),
-    }),
-    response: {
-      200: Type.Object({
-        topology: Type.String(),
-        members: Type.Array(Type.Unknown()),
-        pending: Type.Array(Type.String({ description: 'members that do not have the change yet' })),
-        absent: Type.Optional(Type.Array(Type.String({ description: 'names in the request that are not members' }))),
-      }),
-    },
-  };
-  const known = async (request: FastifyRequest) => {
-    await precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
-    await serviceBearer(request, deps.authenticator, await workers.catalog.services.get(nameParam(request)));
-  };
-  app.post('/system/federation/:name/changes', { ...NEVER_SHED, schema, ...beforeBody(known) }, async (request) => {
-    const signed = { ...signedParts(request), service: nameParam(request), once: true };
-    const { record } = await authenticateWorker(signed, coordination);
-    const principal = await serviceBearer(request, deps.authenticator, record);
-    await findService(principal, 'add-member', nameParam(request), workers.catalog);
-    const passed = requireValid(readPassedChange(readJsonBody(request)));
-    return toForwardedAnswer(await changeAs(principal, request, passed, deps));
-  });
-}
-
-/** The owner of a worker removes it: its manager reports it here first. Repeating the report is a no-op. */
-function departuresRoute(app: FastifyInstance, { federations: { coordination } }: FederationDeps): void {
-  const schema = {
-    summary: 'The owner of a worker ends it on its own cluster, from the manager there',
-    tags,
-    params: Name,
-    response: { 204: Type.Null() },
-  };
-  const known = (request: FastifyRequest) =>
-    precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
-  const options = { ...NEVER_SHED, schema, bodyLimit: SMALL_BODY, ...beforeBody(known) };
-  app.post('/system/federation/:name/departures', options, async (request, reply) => {
-    const signed = { ...signedParts(request), service: nameParam(request) };
-    const { ledger, member } = await authenticateWorker(signed, coordination);
-    await recordDeparture(ledger.uid, member.keyId, coordination);
-    return reply.code(204).send();
-  });
 }
 
 /** DELETE may have no body. */

@@ -9,7 +9,7 @@ import { type Sample, sampleService } from '../../ports/conformance/sample-servi
 import type { JobStore } from '../../ports/index.ts';
 import { answerError } from '../errors.ts';
 import { goJson, JSON_TYPE } from '../go-json.ts';
-import { answerNotFound } from '../not-found.ts';
+import { answerNotFound } from '../routing.ts';
 import { logRequests } from '../server.ts';
 
 export const ADMIN = `Basic ${Buffer.from('oscar:secret').toString('base64')}`;

@@ -1,30 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import {
-  type Caller,
-  type ChangedFederation,
-  changeFederation,
-  createFederation,
-  type Federations,
-  isWorker,
-  memberName,
-  notifyDeparture,
-  removeFederation,
-  removeOwnWorker,
-  takeOverWorker,
-} from '../../federation/index.ts';
+import { type Federations, federatedServices, memberName } from '../../federation/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
-import type { Version } from '../../lib/version.ts';
-import { readDefinition, ServiceSchema } from '../../model/service/index.ts';
+import { ServiceSchema } from '../../model/service/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import {
-  createService,
-  findRemovable,
+  type ChangedService,
+  createPlainOrFederated,
   findService,
   listServices,
-  removeService,
-  updateService,
-  withoutClusterAccounts,
+  removePlainOrFederated,
+  updatePlainOrFederated,
 } from '../../services/index.ts';
 import { callerCredential, systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
@@ -45,6 +31,7 @@ const Include = Type.Object({ include: Type.Optional(Type.String({ description: 
 export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const { authenticator, federations, view, deploymentOf } = deps;
   const { catalog } = federations.workers;
+  const federated = federatedServices(federations);
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
   const deploymentFor = (request: FastifyRequest, { service }: ServiceRecord) =>
     includesDeployment(request) ? (deploymentOf?.(service) ?? NO_DEPLOYMENT) : undefined;
@@ -55,7 +42,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
 
   const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
-    const created = await createPlainOrFederated(await callerOf(request), readJsonBody(request), federations);
+    const created = await createPlainOrFederated(await callerOf(request), readJsonBody(request), catalog, federated);
     return answerChanged(reply.code(201), created);
   });
 
@@ -67,7 +54,13 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
-    const changed = await updatePlainOrFederated(caller, readJsonBody(request), readIfMatch(request), federations);
+    const changed = await updatePlainOrFederated(
+      caller,
+      readJsonBody(request),
+      readIfMatch(request),
+      catalog,
+      federated,
+    );
     return answerChanged(reply.code(changed.pending.length > 0 ? 200 : 204), changed);
   });
 
@@ -110,71 +103,13 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
     const options = { namespace, cascade: cascade !== 'false' };
-    await removePlainOrFederated(caller, nameParam(request), options, federations);
+    await removePlainOrFederated(caller, nameParam(request), options, catalog, federated);
     return reply.code(204).send();
   });
 }
 
-/** A definition with members is deployed as a federation; any other creates a plain service. */
-async function createPlainOrFederated(
-  caller: Caller,
-  sent: unknown,
-  { coordination, workers }: Federations,
-): Promise<ChangedFederation> {
-  const body = withoutClusterAccounts(caller.principal, sent);
-  if (namesFederation(body) && hasMembers(body)) return createFederation(caller, body, coordination);
-  return { record: await createService(caller.principal, body, workers.catalog), pending: [] };
-}
-
-/** Most definitions have no such key, and are not parsed twice. */
-const namesFederation = (body: unknown) =>
-  typeof body === 'object' && body !== null && Object.keys(body).some((key) => /^federation$/i.test(key));
-
-const hasMembers = (body: unknown) => (readDefinition(body).definition.federation?.members ?? []).length > 0;
-
-/**
- * A service that is federated, or becomes so, is changed at all its members; any other here alone. A worker is changed by its
- * coordinator (F45), unless the coordinator has been silent for so long that the owner may take the worker over.
- */
-export async function updatePlainOrFederated(
-  caller: Caller,
-  sent: unknown,
-  ifMatch: Version | undefined,
-  federations: Federations,
-): Promise<ChangedFederation> {
-  const { coordination, workers } = federations;
-  const body = withoutClusterAccounts(caller.principal, sent);
-  const { name, federation } = readDefinition(body).definition;
-  const record = await findService(caller.principal, 'update', name, workers.catalog);
-  if (isWorker(record)) {
-    await takeOverWorker(caller.principal, record, ifMatch, workers);
-    return updatePlainOrFederated(caller, body, undefined, federations);
-  }
-  if (record.service.federation || (federation?.members ?? []).length > 0) {
-    return changeFederation(caller, body, ifMatch, coordination);
-  }
-  return { record: await updateService(caller.principal, body, ifMatch, workers.catalog), pending: [] };
-}
-
-/** A coordinator is removed with its members, a worker here alone, after its coordinator has been notified. */
-async function removePlainOrFederated(
-  caller: Caller,
-  name: string,
-  { namespace, cascade }: { readonly namespace: string | undefined; readonly cascade: boolean },
-  federations: Federations,
-): Promise<void> {
-  const { coordination, workers } = federations;
-  const { principal } = caller;
-  const record = await findRemovable(principal, name, namespace, workers.catalog);
-  if (record.service.federation?.role === 'coordinator') {
-    await removeFederation(record, { cascade, caller }, coordination);
-  } else if (isWorker(record)) {
-    await removeOwnWorker(principal, name, namespace, workers, (worker) => notifyDeparture(worker, federations));
-  } else await removeService(principal, name, namespace, workers.catalog);
-}
-
-/** Where members are missing, what became of each is said, one per line; otherwise the answer is empty, as clients expect. */
-function answerChanged(reply: FastifyReply, { record, pending }: ChangedFederation): FastifyReply {
+/** If members are pending, the answer has the state of each member, one per line. Otherwise it is empty, as clients expect. */
+function answerChanged(reply: FastifyReply, { record, pending }: ChangedService): FastifyReply {
   reply.header('etag', toEtag(record.version));
   if (pending.length === 0) return reply.send();
   const reasons = new Map(pending.map(({ member, reason }) => [member, reason]));

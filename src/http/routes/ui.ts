@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { movedPage } from '../not-found.ts';
+import { movedPage } from '../routing.ts';
 
 const HTML = 'text/html; charset=utf-8';
 

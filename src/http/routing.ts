@@ -1,4 +1,44 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { FEDERATION_HEADER, MEMBER_HEADER } from '../peers/index.ts';
+import { answerCode } from './errors.ts';
+import { NEVER_SHED } from './shedding.ts';
+
+/*
+ * Which route gets a request: users and other managers have separate routes under the same path, and a path without a
+ * route is answered here.
+ */
+
+/** A route with this gets the requests that other managers signed; a route without it, under the same path, gets all others. */
+export const SIGNED = { ...NEVER_SHED, constraints: { signed: 'yes' }, errorHandler: answerCode };
+
+/** Lets the router separate requests that other managers signed from all others. */
+export const routeSigned = (app: FastifyInstance) => routeByHeader(app, 'signed', MEMBER_HEADER);
+
+/**
+ * A route with this gets the requests of coordinators (`X-Oscar-Federation`); a route without it, under the same path, gets
+ * those of users.
+ */
+export const FROM_COORDINATOR = { constraints: { coordinator: 'yes' } };
+
+/** Lets the router separate requests of coordinators from those of users. */
+export const routeCoordinators = (app: FastifyInstance) => routeByHeader(app, 'coordinator', FEDERATION_HEADER);
+
+function routeByHeader(app: FastifyInstance, constraint: string, header: string): void {
+  app.addConstraintStrategy({
+    name: constraint,
+    storage: () => {
+      const handlers = new Map<unknown, Handler>();
+      return {
+        get: (value) => handlers.get(value) ?? null,
+        set: (value, handler) => void handlers.set(value, handler),
+      };
+    },
+    deriveConstraint: ({ headers }) => (headers[header] === undefined ? undefined : 'yes'),
+  });
+}
+
+type Strategy = Parameters<FastifyInstance['addConstraintStrategy']>[0];
+type Handler = Parameters<ReturnType<Strategy['storage']>['set']>[1];
 
 /**
  * Unknown routes and wrong methods get 404 with this text, before any authentication, and never 405

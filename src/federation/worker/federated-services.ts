@@ -1,0 +1,25 @@
+import type { FederatedServices } from '../../services/index.ts';
+import { changeFederation } from '../coordinator/change-federation.ts';
+import type { Caller } from '../coordinator/coordination.ts';
+import { createFederation } from '../coordinator/create-federation.ts';
+import { removeFederation } from '../coordinator/remove-federation.ts';
+import { type Federations, notifyDeparture } from './forward-change.ts';
+import { removeOwnWorker, takeOverWorker } from './release-worker.ts';
+import { isWorker } from './worker-role.ts';
+
+/** What service requests need of both roles: the operations of `src/services` for coordinators and workers. */
+export function federatedServices(federations: Federations): FederatedServices<Caller> {
+  const { coordination, workers } = federations;
+  return {
+    create: (caller, body) => createFederation(caller, body, coordination),
+    change: (caller, body, ifMatch) => changeFederation(caller, body, ifMatch, coordination),
+    async remove(caller, record, cascade) {
+      await removeFederation(record, { cascade, caller }, coordination);
+    },
+    async takeOverWorker({ principal }, record, ifMatch) {
+      if (isWorker(record)) await takeOverWorker(principal, record, ifMatch, workers);
+    },
+    removeWorker: ({ principal }, name, namespace) =>
+      removeOwnWorker(principal, name, namespace, workers, (worker) => notifyDeparture(worker, federations)),
+  };
+}
