@@ -129,7 +129,11 @@ test('credentials: concurrent requests of several users are not mixed up (S2)', 
 test('credentials: an issuer outage gives 503 to its users only, and ends without a restart', async () => {
   const away = await startIssuer();
   const { accessToken } = await away.tokensFor(ALICE);
-  await using both = await startTestManager({ OIDC_ENABLE: 'true', OIDC_ISSUERS: `${issuer.url},${away.url}` });
+  await using both = await startTestManager({
+    OIDC_ENABLE: 'true',
+    OIDC_ISSUERS: `${issuer.url},${away.url}`,
+    OIDC_ISSUER_ALIASES: `away=${away.url}`,
+  });
   const ask = (token: string) => both.call('GET', '/system/info', { as: `Bearer ${token}` });
   await away.stop();
   const refused = await ask(accessToken);
@@ -139,6 +143,48 @@ test('credentials: an issuer outage gives 503 to its users only, and ends withou
   await away.start();
   await eventually(async () => assert.equal((await ask(accessToken)).status, 200));
   await away.stop();
+});
+
+describe('credentials: with OIDC_AUDIENCE', () => {
+  const exp = () => Math.floor(Date.now() / 1000) + 600;
+  const settings = { OIDC_ENABLE: 'true', OIDC_ISSUERS: issuer.url, OIDC_AUDIENCE: 'dashboard, oscar' };
+  const cases = [
+    { name: 'a token for one of them is accepted', claims: { aud: ['account', 'oscar'] }, status: 200 },
+    {
+      name: 'a token that was issued to one of them is accepted',
+      claims: { aud: 'account', azp: 'dashboard' },
+      status: 200,
+    },
+    { name: 'a token for another application is rejected', claims: { aud: 'wiki', azp: 'wiki' }, status: 401 },
+  ];
+  let strict: TestManager;
+  before(async () => {
+    strict = await startTestManager(settings);
+  });
+  after(() => strict[Symbol.asyncDispose]());
+  for (const { name, claims, status } of cases) {
+    test(name, async () => {
+      const as = `Bearer ${await issuer.sign({ sub: ALICE.sub, exp: exp(), ...claims })}`;
+      const answer = await strict.call('GET', '/system/info', { as });
+      assert.equal(answer.status, status);
+      if (status === 401) assert.match(answer.headers.get('www-authenticate') ?? '', /another audience/);
+    });
+  }
+
+  test('an ID token is rejected, though its audience is one of them', async () => {
+    const { idToken } = await issuer.tokensFor(ALICE);
+    const answer = await strict.call('GET', '/system/info', { as: `Bearer ${idToken}` });
+    assert.equal(answer.status, 401);
+    assert.match(answer.headers.get('www-authenticate') ?? '', /not an access token/);
+  });
+
+  test('the manager warns at start and shows the administrator if it is not set', async () => {
+    const warnings = ({ log }: TestManager) =>
+      JSON.stringify(log).match(/every application of the issuers/g)?.length ?? 0;
+    const shown = async (at: TestManager) => (await at.call('GET', '/system/info', { as: ADMIN })).text;
+    assert.deepEqual([warnings(strict), warnings(manager)], [0, 1]);
+    assert.ok((await shown(manager)).includes('OIDC_AUDIENCE') && !(await shown(strict)).includes('OIDC_AUDIENCE'));
+  });
 });
 
 test('credentials: without OIDC a bearer token is ignored', async () => {

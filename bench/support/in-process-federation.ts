@@ -17,7 +17,7 @@ import {
   snapshotFromNodes,
 } from '../../src/delegation/index.ts';
 import { Ledgers } from '../../src/federation/index.ts';
-import { newServiceToken } from '../../src/identity/index.ts';
+import { newServiceToken, UserNames } from '../../src/identity/index.ts';
 import { acceptJob, Dispatcher, type Jobs } from '../../src/jobs/index.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
@@ -142,6 +142,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
   const delegator = opened.adopt(
     new Delegator({
       ...jobs,
+      users: new UserNames({ issuers: [] }),
       scheduler: dispatcher,
       federations: new FederationCache({
         ...cluster,
@@ -201,6 +202,7 @@ function workersOf(cluster: LocalCluster): { catalog: Services; instance: string
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',
     allowedGroups: [],
+    users: new UserNames({ issuers: [] }),
     now: Date.now,
     newUid: randomUUID,
     newToken: newServiceToken,

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
 import { type Coordination, createFederation, ownServices, Reconciler } from '../../src/federation/index.ts';
-import { newServiceToken } from '../../src/identity/index.ts';
+import { newServiceToken, UserNames } from '../../src/identity/index.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { createPeers, type Peer, type WorkerState } from '../../src/peers/index.ts';
 import type { Services } from '../../src/services/index.ts';
@@ -63,6 +63,7 @@ function openCatalog(directory: string, opened: AsyncDisposableStack): Services 
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',
     allowedGroups: [],
+    users: new UserNames({ issuers: [] }),
     now: Date.now,
     newUid: randomUUID,
     newToken: newServiceToken,
@@ -76,7 +77,7 @@ function coordinationOf(catalog: Services, peers: Coordination['peers'], endpoin
     peers,
     resolve: (clusterId) => ({ address: { clusterId, endpoint, verify: true, guarded: false, kind: 'oscar' } }),
     isSelf: () => false,
-    here: { clusterId: 'here', endpoint: 'https://here.example', instance: 'here', store: STORE },
+    here: { clusterId: 'here', endpoint: 'https://here.example', instance: 'here', store: STORE, issuers: {} },
     mostMembers: 100,
     newKey: () => new Secret(randomBytes(32).toString('base64url')),
   };

@@ -6,7 +6,7 @@ import { readConfig } from '../../src/config/index.ts';
 import type { Coordination } from '../../src/federation/index.ts';
 import { createServer } from '../../src/http/index.ts';
 import { CLUSTER_CONFIG } from '../../src/http/routes/cluster-config.fixture.ts';
-import { newServiceToken, type User } from '../../src/identity/index.ts';
+import { newServiceToken, type User, UserNames } from '../../src/identity/index.ts';
 import { createLog } from '../../src/manager/index.ts';
 import type { Services } from '../../src/services/index.ts';
 import { ALICE } from '../../test/support/issuer-users.ts';
@@ -27,6 +27,7 @@ const catalog: Services = {
   servicesNamespace: config.servicesNamespace,
   managerName: config.name,
   allowedGroups: [],
+  users: new UserNames({ issuers: [] }),
   now: Date.now,
   newUid: () => crypto.randomUUID(),
   newToken: newServiceToken,

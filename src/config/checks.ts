@@ -26,6 +26,35 @@ function requiredForStore(variable: string, config: Pick<Config, StoreKey>): str
   return `${variable} is missing; it is required for the store at ${config.minioEndpoint}`;
 }
 
+/** Which user a token of each issuer means must be decided by the operator, and in one way (decision 0057). */
+function issuersProblem(config: Pick<Config, 'oidcIssuers' | 'oidcIssuerAliases' | 'oidcEqualIssuers'>) {
+  const [first, ...others] = [...new Set(config.oidcIssuers)];
+  const aliased = config.oidcIssuerAliases.map(({ issuer }) => issuer);
+  const named = [...aliased, ...config.oidcEqualIssuers];
+  const foreign = named.find((issuer) => !others.includes(issuer));
+  if (foreign !== undefined) {
+    return foreign === first
+      ? `OIDC_ISSUER_ALIASES and OIDC_EQUAL_ISSUERS are for the issuers after the first, and ${first} is the first of OIDC_ISSUERS; remove it there`
+      : `OIDC_ISSUERS does not contain ${foreign}, which OIDC_ISSUER_ALIASES or OIDC_EQUAL_ISSUERS names; add it, or remove it there`;
+  }
+  const twice = named.find((issuer, index) => named.indexOf(issuer) !== index);
+  if (twice !== undefined) {
+    return `OIDC_ISSUER_ALIASES and OIDC_EQUAL_ISSUERS name ${twice} more than once; name it once in one of them`;
+  }
+  const aliases = config.oidcIssuerAliases.map(({ alias }) => alias);
+  const repeated = aliases.find((alias, index) => aliases.indexOf(alias) !== index);
+  if (repeated !== undefined) {
+    return `OIDC_ISSUER_ALIASES gives the alias "${repeated}" to two issuers, whose users would then be the same; choose another alias`;
+  }
+  const unnamed = others.find((issuer) => !named.includes(issuer));
+  if (unnamed === undefined) return undefined;
+  return (
+    `OIDC_ISSUERS has more than one issuer, so that users of ${unnamed} need a name of their own: set ` +
+    `OIDC_ISSUER_ALIASES=<alias>=${unnamed}, or, only if the same sub is the same person at both issuers, ` +
+    `OIDC_EQUAL_ISSUERS=${unnamed}`
+  );
+}
+
 export const CHECKS: readonly Check[] = [
   check(['backend', 'password'], ({ backend, password }) =>
     backend === 'kubernetes' && !password
@@ -67,6 +96,7 @@ export const CHECKS: readonly Check[] = [
       ? 'OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required'
       : undefined,
   ),
+  check(['oidcIssuers', 'oidcIssuerAliases', 'oidcEqualIssuers'], issuersProblem),
   check(['oidcClientId', 'oidcClientSecret'], ({ oidcClientId, oidcClientSecret }) =>
     oidcClientSecret && !oidcClientId
       ? 'OIDC_CLIENT_ID is missing; OIDC_CLIENT_SECRET is the secret of that client'

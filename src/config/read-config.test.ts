@@ -70,6 +70,7 @@ test('config: the environment takes precedence over the file', () => {
     OSCAR_PASSWORD: 0123
     OIDC_ENABLE: true
     OIDC_ISSUERS: [https://a.example.org, https://b.example.org]
+    OIDC_ISSUER_ALIASES: [bb=https://b.example.org]
     OSCAR_CLUSTERS:
       b: { endpoint: https://b.example.org }
     RESCHEDULER_INTERVAL: 30
@@ -79,6 +80,7 @@ test('config: the environment takes precedence over the file', () => {
   assert.equal(config.password?.reveal(), '0123');
   assert.equal(config.oidcEnable, true);
   assert.deepEqual(config.oidcIssuers, ['https://a.example.org', 'https://b.example.org']);
+  assert.deepEqual(config.oidcIssuerAliases, [{ alias: 'bb', issuer: 'https://b.example.org' }]);
   assert.equal(config.clusters.get('b')?.endpoint, 'https://b.example.org');
   assert.equal(config.reschedulerIntervalSeconds, 30);
 });
@@ -190,6 +192,51 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     name: 'issuers may be set while OIDC is off',
     set: { OIDC_ISSUERS: 'https://a.example.org' },
     says: undefined,
+  },
+  {
+    name: 'a second issuer needs an alias',
+    set: { OIDC_ISSUERS: 'https://a.example.org,https://b.example.org' },
+    says: /^OIDC_ISSUERS has more than one issuer, .*OIDC_ISSUER_ALIASES=<alias>=https:\/\/b\.example\.org, or, only if/,
+  },
+  {
+    name: 'a second issuer may be declared equal',
+    set: { OIDC_ISSUERS: 'https://a.example.org,https://b.example.org', OIDC_EQUAL_ISSUERS: 'https://b.example.org' },
+    says: undefined,
+  },
+  {
+    name: 'an alias is for an issuer that is accepted',
+    set: { OIDC_ISSUERS: 'https://a.example.org', OIDC_ISSUER_ALIASES: 'bb=https://b.example.org' },
+    says: /^OIDC_ISSUERS does not contain https:\/\/b\.example\.org/,
+  },
+  {
+    name: 'the first issuer has no alias',
+    set: { OIDC_ISSUERS: 'https://a.example.org', OIDC_ISSUER_ALIASES: 'aa=https://a.example.org' },
+    says: /^OIDC_ISSUER_ALIASES and OIDC_EQUAL_ISSUERS are for the issuers after the first/,
+  },
+  {
+    name: 'an issuer is aliased or equal, not both',
+    set: {
+      OIDC_ISSUERS: 'https://a.example.org,https://b.example.org',
+      OIDC_ISSUER_ALIASES: 'bb=https://b.example.org',
+      OIDC_EQUAL_ISSUERS: 'https://b.example.org',
+    },
+    says: /name https:\/\/b\.example\.org more than once/,
+  },
+  {
+    name: 'two issuers cannot have one alias',
+    set: {
+      OIDC_ISSUERS: 'https://a.example.org,https://b.example.org,https://c.example.org',
+      OIDC_ISSUER_ALIASES: 'bb=https://b.example.org,bb=https://c.example.org',
+    },
+    says: /^OIDC_ISSUER_ALIASES gives the alias "bb" to two issuers/,
+  },
+  {
+    name: 'an alias has a form',
+    set: {
+      OIDC_ISSUERS: 'https://a.example.org,https://b.example.org',
+      OIDC_ISSUER_ALIASES: 'B~=https://b.example.org',
+    },
+    says: /^OIDC_ISSUER_ALIASES contains "B~=https/,
   },
   {
     name: 'manager and store cannot share a port',

@@ -60,6 +60,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly storeTrouble?: InfoDeps['storeTrouble'];
   /** Why this manager cannot do its work now; absent if nothing can keep it from that. */
   readonly unreadiness?: (() => readonly Unreadiness[]) | undefined;
+  readonly tokenProblem?: InfoDeps['tokenProblem'];
   /** The deployment of a service, if the backend has one. */
   readonly deploymentOf?: DeploymentOf | undefined;
   /** Without them, services cannot be invoked, and the routes of jobs do not exist. */

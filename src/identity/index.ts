@@ -16,4 +16,5 @@ export { namespaceFor } from './namespace.ts';
 export { createTokenVerifier } from './oidc/token-verifier.ts';
 export { ownerNameLabel } from './owner-name-label.ts';
 export type { Admin, Principal, User } from './principal.ts';
+export { type IssuerAliases, type IssuerSettings, UserNames } from './user-names.ts';
 export { chooseVo } from './vo.ts';

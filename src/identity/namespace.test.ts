@@ -6,7 +6,14 @@ import { namespaceFor } from './namespace.ts';
 
 const sha1 = (text: string) => createHash('sha1').update(text).digest('hex');
 
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
 const cases = [
+  {
+    name: 'a uid with the alias of an issuer gives its hash, because all users of that issuer begin with the alias',
+    uid: 'partner~alice',
+    namespace: `oscar-svc-${sha256('partner~alice').slice(0, 8)}`,
+  },
   {
     name: 'a uid of EGI, longer than any label, gives its first eight characters',
     uid: `62bb11b40398f737${'0123456789abcdef'.repeat(3)}@egi.eu`,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { trimEnds } from '../lib/trim.ts';
+import { aliasedUidHash } from '../model/user-uid.ts';
 
 /** Longest name of a user's namespace. The rest of the 63 characters is for names that are derived from it. */
 const NAMESPACE_LENGTH = 18;
@@ -16,6 +17,8 @@ const DEFAULT_USER_LENGTH = 8;
  */
 export function namespaceFor(uid: string, servicesNamespace: string): string {
   const { prefix, userLength } = divide(servicesNamespace);
+  const aliased = aliasedUidHash(uid);
+  if (aliased !== undefined) return `${prefix}-${aliased.slice(0, userLength)}`;
   const hash = createHash('sha1').update(uid).digest('hex');
 
   // Cut first: uids of EGI are longer than a DNS label, and their beginning is used all the same (A.6).

@@ -11,10 +11,15 @@ export interface Admin {
 /** A user, authenticated by an access token of one of the configured issuers. */
 export interface User {
   readonly kind: 'user';
-  /** The `sub` of the token. */
+  /**
+   * The name of the user on this cluster: the `sub` of the token, and for users of a further issuer its alias before it
+   * (decision 0057). Everything that belongs to a user is stored under it.
+   */
   readonly uid: string;
   /** The `iss` of the token. Present if the user was authenticated by a token. */
   readonly issuer?: string;
+  /** The `sub` of the token. Present if the user was authenticated by a token. */
+  readonly subject?: string;
   /** For display only; no decision depends on it. */
   readonly name: string;
   readonly groups: readonly string[];

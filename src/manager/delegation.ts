@@ -107,6 +107,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   });
   const origin = {
     ...jobs,
+    users: catalog.users,
     scheduler: line,
     federations,
     scoreboard: board,

@@ -102,7 +102,7 @@ export async function openFederation(
     resolve: (id, clusters) => resolveCluster(id, clusters, known),
     isSelf: (address) => isOwn(address.endpoint),
     get here() {
-      return { clusterId, endpoint, instance, store };
+      return { clusterId, endpoint, instance, store, issuers: catalog.users.aliases };
     },
     mostMembers,
     ...(getOwnerToken && { getOwnerToken: (service: Service) => getOwnerToken(service, 'federation') }),

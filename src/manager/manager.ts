@@ -6,7 +6,14 @@ import { ensureUserKeys, rotateUserKeys } from '../buckets/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
 import { LocalDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
-import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
+import {
+  AccessTokenSource,
+  createAuthenticator,
+  createTokenVerifier,
+  type IssuerSettings,
+  newServiceToken,
+  UserNames,
+} from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
 import { DiskSpace } from '../lib/disk-space.ts';
 import { API_VERSION, ARCHITECTURE, readCommit, VERSION } from '../lib/product-version.ts';
@@ -69,13 +76,15 @@ export async function startManager(
   opened.defer(() => providers?.close());
   const catalog = openServices(config, cluster, store, providers, running?.jobs);
   const oidc = config.oidcEnable ? openTokenVerifier(config, log) : undefined;
+  const tokenProblem = audienceProblem(config);
+  if (tokenProblem !== undefined) log.warn(tokenProblem);
   const authenticator = createAuthenticator({
     admin: { username: config.username, password },
     ...(oidc && { oidc }),
   });
   const tokens = new AccessTokenSource({
     vault: catalog,
-    issuers: config.oidcEnable ? config.oidcIssuers : [],
+    ...issuerSettings(config),
     verifier: oidc,
     client:
       config.oidcClientId === undefined ? undefined : { id: config.oidcClientId, secret: config.oidcClientSecret },
@@ -153,6 +162,7 @@ export async function startManager(
     sharedLog: sharedLog(config, cluster),
     ...(quotas && { queueTrouble: () => quotas.problem }),
     storeTrouble: store.trouble,
+    tokenProblem,
     clusterConfig: toClusterConfig(config),
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,
@@ -251,17 +261,33 @@ function openServices(
     servicesNamespace: config.servicesNamespace,
     managerName: config.name,
     allowedGroups: config.oidcEnable ? config.oidcGroups : [],
+    users: new UserNames(issuerSettings(config)),
     now: Date.now,
     newUid: randomUUID,
     newToken: newServiceToken,
   };
 }
 
+/** Without OIDC there are no issuers, and so no users. */
+function issuerSettings(config: Config): IssuerSettings {
+  return {
+    issuers: config.oidcEnable ? config.oidcIssuers : [],
+    aliases: new Map(config.oidcIssuerAliases.map(({ alias, issuer }) => [issuer, alias])),
+    equal: config.oidcEqualIssuers,
+  };
+}
+
+/** Why tokens that were not meant for this cluster are accepted; undefined if they are not. */
+function audienceProblem({ oidcEnable, oidcAudience }: Config): string | undefined {
+  if (!oidcEnable || oidcAudience.length > 0) return undefined;
+  return 'access tokens of every application of the issuers are accepted: set OIDC_AUDIENCE to the clients or audiences of yours';
+}
+
 function openTokenVerifier(config: Config, log: Logger) {
   return createTokenVerifier({
-    issuers: config.oidcIssuers,
+    ...issuerSettings(config),
     groups: config.oidcGroups,
-    audience: config.oidcAudience,
+    audiences: config.oidcAudience,
     groupsClaim: config.oidcGroupsClaim,
     usersAdmin: config.usersAdmin,
     logger: log,

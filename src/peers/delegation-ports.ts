@@ -133,8 +133,10 @@ export interface ForwardedJob {
   /** The coordinator's service, and the id that the worker assigned. */
   readonly job: JobKey;
   readonly event: Uint8Array;
-  /** The caller at the worker, for listings; grants no rights. */
+  /** The `sub` of the caller at the worker, for listings; grants no rights. Empty if the caller was no user. */
   readonly invoker: string;
+  /** The issuer of the caller. Without it the origin does not know who the caller is. */
+  readonly issuer?: string;
 }
 
 export interface RemoteLogOptions {

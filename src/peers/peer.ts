@@ -1,3 +1,4 @@
+import type { IssuerAliases } from '../identity/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { FederationOrigin } from '../model/service/index.ts';
@@ -82,6 +83,8 @@ export interface WorkerOrder {
   /** The definition, as the body of `POST /system/services`. It contains the values of secrets. */
   readonly body: Secret;
   readonly digest: string;
+  /** The issuers of the uids in the definition, by their aliases at the coordinator; absent if it has no uids. */
+  readonly issuers?: IssuerAliases;
 }
 
 export interface WorkerState {

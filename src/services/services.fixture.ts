@@ -4,7 +4,7 @@ import { seededRandom } from '../../test/support/seeded-random.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../test/support/temporary-directory.ts';
 import { openLocalCluster } from '../adapters/sqlite/index.ts';
 import { makeUnreliable } from '../adapters/sqlite/unreliable-service-store.fixture.ts';
-import { type Admin, newServiceToken, type User } from '../identity/index.ts';
+import { type Admin, newServiceToken, type User, UserNames } from '../identity/index.ts';
 import type { Services } from './services.ts';
 
 export const admin: Admin = { kind: 'admin' };
@@ -43,6 +43,7 @@ function openCatalog(isUnruly: boolean): TestCatalog {
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',
     allowedGroups: ['/oscar'],
+    users: new UserNames({ issuers: [] }),
     now: Date.now,
     newUid: randomUUID,
     newToken: newServiceToken,

@@ -1,3 +1,4 @@
+import type { UserNames } from '../identity/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { KnownStores } from '../model/service/index.ts';
 import type {
@@ -31,6 +32,8 @@ export interface Services {
   readonly managerName: string;
   /** `OIDC_GROUPS`. */
   readonly allowedGroups: readonly string[];
+  /** How users are named on this cluster. */
+  readonly users: UserNames;
   readonly now: () => number;
   readonly newUid: () => string;
   readonly newToken: () => Secret;

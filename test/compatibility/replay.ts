@@ -30,6 +30,7 @@ const users = (issuer: Issuer, groups: string) => ({
   OIDC_ENABLE: 'true',
   OIDC_ISSUERS: issuer.url,
   OIDC_GROUPS: groups,
+  OIDC_AUDIENCE: 'oscar',
 });
 
 /** The configuration of the Go manager, without the settings that ours does not have yet: VOLUME_ENABLE and MINIO_QUOTA_ENABLED. */

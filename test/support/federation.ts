@@ -34,8 +34,10 @@ export interface ClustersOptions {
   /** Settings of every manager. */
   readonly settings?: Record<string, string>;
   /** Settings of single managers, by cluster id. */
-  readonly own?: Readonly<Record<string, Record<string, string>>>;
+  readonly own?: OwnSettings | ((people: People) => OwnSettings);
 }
+
+type OwnSettings = Readonly<Record<string, Record<string, string>>>;
 
 const IDS = ['oscar-cluster', 'oscar-cluster-a', 'oscar-cluster-b', 'oscar-cluster-c'] as const;
 
@@ -52,12 +54,13 @@ export async function startClusters(options: ClustersOptions = {}): Promise<Clus
   const clusters = Object.fromEntries(IDS.map((id, index) => [id, { endpoint: wires[index]?.url ?? '' }]));
   const known = registered ? { OSCAR_CLUSTERS: JSON.stringify(clusters) } : { OSCAR_PEER_NETWORKS: '127.0.0.0/8' };
 
+  const settingsOf = typeof options.own === 'function' ? options.own(people) : options.own;
   const all: TestCluster[] = [];
   for (const [index, id] of IDS.entries()) {
     const wire = wires[index];
     assert.ok(wire);
     const password = `password of ${id}`;
-    const own = { OSCAR_CLUSTER_ID: id, OSCAR_ENDPOINT: wire.url, OSCAR_PASSWORD: password, ...options.own?.[id] };
+    const own = { OSCAR_CLUSTER_ID: id, OSCAR_ENDPOINT: wire.url, OSCAR_PASSWORD: password, ...settingsOf?.[id] };
     const manager = opened.use(await startTestManager({ ...people.settings, ...known, ...settings, ...own }));
     started.push(manager);
     const admin = basic('oscar', password);

@@ -160,7 +160,9 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
     tokensFor: ({ login }) => askForTokens({ grant_type: 'password', username: login, password: login }),
     refresh: (refresh_token) => askForTokens({ grant_type: 'refresh_token', refresh_token }),
     sign: (claims, header = { alg: ALGORITHM, kid: signing.kid }) =>
-      new SignJWT({ iss: url, aud: audience, ...claims }).setProtectedHeader(header).sign(signing.private),
+      new SignJWT({ iss: url, aud: audience, scope: 'openid', ...claims })
+        .setProtectedHeader(header)
+        .sign(signing.private),
     publicKey: () => signing.public,
     async rotateKeys({ keepOld = false } = {}) {
       signing = await newKeyPair();

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { GROUP } from './issuer/people.ts';
-import { CLIENT_ID } from './issuer/provider.ts';
+import { AUDIENCE, CLIENT_ID } from './issuer/provider.ts';
 import type { Plan, PlannedCluster } from './plan.ts';
 
 export const managerEndpoint = ({ port }: PlannedCluster) => `http://127.0.0.1:${port}`;
@@ -43,6 +43,7 @@ export function settingsFor(
     OIDC_ENABLE: 'true',
     OIDC_ISSUERS: issuer,
     OIDC_GROUPS: GROUP,
+    OIDC_AUDIENCE: AUDIENCE,
     OIDC_CLIENT_ID: CLIENT_ID,
   };
 }

@@ -24,7 +24,26 @@ export const users = {
     name: 'OIDC_ISSUERS',
     kind: kind.issuers,
     default: '',
-    meaning: 'The issuers whose tokens are accepted. Required with `OIDC_ENABLE`.',
+    meaning:
+      'The issuers whose tokens are accepted. Required with `OIDC_ENABLE`. Users of the first have their `sub` as uid; each ' +
+      'other issuer must be in `OIDC_ISSUER_ALIASES` or in `OIDC_EQUAL_ISSUERS`. With another first issuer, users have ' +
+      'other uids ([several issuers](security.md#several-issuers)).',
+  },
+  oidcIssuerAliases: {
+    name: 'OIDC_ISSUER_ALIASES',
+    kind: kind.issuerAliases,
+    default: '',
+    meaning:
+      'Aliases of the issuers after the first. The uid of their users is `<alias>~<sub>`: `egi~62bb11b4`. Changing an alias ' +
+      'changes the uids.',
+  },
+  oidcEqualIssuers: {
+    name: 'OIDC_EQUAL_ISSUERS',
+    kind: kind.issuers,
+    default: '',
+    meaning:
+      'Issuers whose users are those of the first issuer: the same `sub` is the same person. Each of them can impersonate ' +
+      'every user of the others.',
   },
   oidcGroups: {
     name: 'OIDC_GROUPS',
@@ -40,9 +59,12 @@ export const users = {
   },
   oidcAudience: {
     name: 'OIDC_AUDIENCE',
-    kind: kind.text,
-    unset: 'the audience is not checked',
-    meaning: 'The required audience of access tokens.',
+    kind: kind.texts,
+    default: '',
+    meaning:
+      'Access tokens must name one of these in `aud`, `azp` or `client_id`: the clients of the applications that users use, ' +
+      'or the audience that they request. If empty, tokens of every application of the issuers are accepted, and the manager ' +
+      'warns about it.',
   },
   oidcClientId: {
     name: 'OIDC_CLIENT_ID',

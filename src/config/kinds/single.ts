@@ -1,5 +1,6 @@
 import { Secret } from '../../lib/secret.ts';
 import { bytes, clusterIdProblem, MAX_MEMBERS, millicores } from '../../model/service/index.ts';
+import { ALIAS_FORM } from '../../model/user-uid.ts';
 import { listOf, problem, refusedSetting, type SettingKind, scalar } from './kind.ts';
 
 /** The kinds of single values. */
@@ -81,6 +82,20 @@ export const url = scalar(URL_FORM, (given) => {
 /** Kept exactly as written: tokens name their issuer, and with another trailing slash it is another issuer. */
 export const issuers = listOf('http or https URLs, exactly as in the `iss` of tokens, separated by commas', (given) =>
   webAddress(given) ? given : undefined,
+);
+
+/** An issuer and the alias that stands before the `sub` of its users. */
+export interface IssuerAlias {
+  readonly alias: string;
+  readonly issuer: string;
+}
+
+export const issuerAliases = listOf<IssuerAlias>(
+  '`alias=issuer`, separated by commas; an alias has 2 to 32 lower-case letters, digits and hyphens',
+  (given) => {
+    const [, alias = '', issuer = ''] = /^([^=]*)=(.*)$/.exec(given) ?? [];
+    return ALIAS_FORM.test(alias) && webAddress(issuer) ? { alias, issuer } : undefined;
+  },
 );
 
 export const origins = listOf(

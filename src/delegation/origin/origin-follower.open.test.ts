@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { ALICE, idOf, openScene, type Scene } from './origin.fixture.ts';
+import { ALICE, ISSUER, idOf, OTHER_ISSUER, openScene, type Scene } from './origin.fixture.ts';
 
 const entered = (id = `demo-${randomUUID()}`, event = 'data') => ({
   job: { service: 'demo', id },
   event: Buffer.from(event),
   invoker: 'carol-0003',
+  issuer: ISSUER,
 });
 
 const open = async (scene: Scene, job: ReturnType<typeof entered>, id = 'b') =>
@@ -22,6 +23,28 @@ test('open: a job that entered at a worker is a job of the coordinator with the 
     { principal, byToken, trigger, openedBy, invoker, member: placement?.member },
     { principal: ALICE, byToken: true, trigger: 'job', openedBy: idOf('b'), invoker: 'carol-0003', member: idOf('b') },
   );
+});
+
+const callers = [
+  { name: 'of the first issuer', issuer: ISSUER, invoker: 'carol-0003' },
+  { name: 'of another issuer', issuer: OTHER_ISSUER, invoker: 'other~carol-0003' },
+  { name: 'of an issuer that this cluster does not know', issuer: 'https://unknown.example.org', invoker: '' },
+  { name: 'of an issuer that the member does not name', issuer: undefined, invoker: '' },
+];
+for (const { name, issuer, invoker } of callers) {
+  test(`open: a caller ${name} is recorded as "${invoker}"`, async () => {
+    await using scene = await openScene();
+    const { issuer: _, ...given } = entered();
+    await scene.manager.current.delegator.open({ ...given, ...(issuer && { issuer }) }, await scene.proof('b'));
+    assert.equal((await scene.until(given.job, () => true)).invoker, invoker);
+  });
+}
+
+test('open: a member cannot name a user of another issuer with the alias of that issuer', async () => {
+  await using scene = await openScene();
+  const given = { ...entered(), invoker: 'other~carol-0003' };
+  await open(scene, given);
+  assert.equal((await scene.until(given.job, () => true)).invoker, '');
 });
 
 test('open: a repeated request creates no second job', async () => {

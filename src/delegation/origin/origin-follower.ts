@@ -6,12 +6,12 @@ import { type AttemptKey, DelegationError, type ForwardedJob, type Permit, type 
 import type { OriginServer } from '../server.ts';
 import { type OriginDeps, requesterFor } from './origin.ts';
 import { issuePermit } from './permit.ts';
-import { handleReport, toSingleLine } from './report.ts';
+import { handleReport } from './report.ts';
 import { currentPlacement } from './transitions.ts';
 
 type DeskDeps = Pick<
   OriginDeps,
-  'store' | 'scheduler' | 'objects' | 'self' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
+  'store' | 'scheduler' | 'users' | 'objects' | 'self' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
 >;
 
 /**
@@ -59,7 +59,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
  * no-op.
  */
 export async function openJob(
-  { job, event, invoker }: ForwardedJob,
+  { job, event, invoker, issuer }: ForwardedJob,
   from: AuthenticatedWorker,
   {
     store,
@@ -67,7 +67,8 @@ export async function openJob(
     clock,
     self,
     maxEventBytes,
-  }: Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self' | 'maxEventBytes'>,
+    users,
+  }: Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self' | 'maxEventBytes' | 'users'>,
 ): Promise<void> {
   const { member, service } = requesterFor(from);
   const { name } = service.definition;
@@ -87,7 +88,8 @@ export async function openJob(
   const arrival = {
     id: job.id,
     principal: service.owner,
-    invoker: toSingleLine(invoker),
+    // Not the text that the member sends: here it could be the uid of another user.
+    invoker: users.find(issuer, invoker) ?? '',
     trigger: 'job',
     byToken: true,
     openedBy: member,

@@ -6,6 +6,7 @@ import { EmbeddedStore } from '../../adapters/object-stores/embedded/index.ts';
 import { type LocalCluster, openLocalCluster } from '../../adapters/sqlite/index.ts';
 import type { Ledger } from '../../federation/coordinator/ledger.ts';
 import { Ledgers } from '../../federation/index.ts';
+import { UserNames } from '../../identity/index.ts';
 import {
   acceptJob,
   type DelegationRoles,
@@ -35,6 +36,10 @@ import { digestOf, FollowedScript, QuietTarget, ScriptedTarget } from './scripte
 import { stagingArea } from './staging-area.ts';
 
 export const ALICE = 'alice-0001';
+
+/** The issuers of the origin. Users of the second have the alias `other`. */
+export const ISSUER = 'https://issuer.example.org';
+export const OTHER_ISSUER = 'https://other.example.org';
 
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
@@ -125,6 +130,7 @@ export async function openScene(options: SceneOptions = {}) {
     const deps: OriginDeps = {
       store,
       services: cluster.services,
+      users: new UserNames({ issuers: [ISSUER, OTHER_ISSUER], aliases: new Map([[OTHER_ISSUER, 'other']]) }),
       scheduler: line,
       objects,
       federations: new FederationCache({

@@ -1,4 +1,5 @@
 import type { AuthenticatedWorker } from '../../federation/index.ts';
+import type { UserNames } from '../../identity/index.ts';
 import type { Scheduler } from '../../jobs/index.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -17,6 +18,8 @@ import type { LeaseTerms } from './lease.ts';
 export interface OriginDeps {
   readonly store: JobStore;
   readonly services: Pick<ServiceStore, 'get'>;
+  /** How users are named on this cluster. */
+  readonly users: Pick<UserNames, 'find'>;
   readonly scheduler: Scheduler;
   readonly objects: Pick<ObjectStore, 'stagingBucket' | 'bucket' | 'issue' | 'revokeFor' | 'objects' | 'removeObjects'>;
   readonly federations: Pick<FederationCache, 'get'>;

@@ -4,7 +4,7 @@ import { eventTooLarge, jobForBytes } from '../../jobs/index.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 import { type JobKey, jobName } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
-import { DelegationError } from '../../peers/index.ts';
+import { DelegationError, type ForwardedJob } from '../../peers/index.ts';
 import type { WorkerService } from './accept.ts';
 import { attemptOverReason, contactAs } from './origin-contact.ts';
 import type { TargetConfig } from './target.ts';
@@ -36,13 +36,20 @@ export async function enterJob(
   const member = `${definition.cluster_id}/${definition.name}`;
   const { origin, as } = await contactAs(definition.name, { member, job, epoch: 0 }, federation, deps);
   try {
-    await origin.open({ job, event, invoker: principal.kind === 'user' ? principal.uid : '' }, as);
+    await origin.open({ job, event, ...describeCaller(principal) }, as);
   } catch (error) {
     if (attemptOverReason(error) !== undefined) throw error;
     const why = `jobs of "${definition.name}" are created at cluster "${clusterId}", which does not answer: try again`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }
   return { key: job, location: `${trimEnd(endpoint, isSlash)}/system/jobs/${service}/${job.id}` };
+}
+
+/** The caller for the coordinator, which may name the users of this issuer in another way (decision 0057). */
+function describeCaller(principal: Principal): Pick<ForwardedJob, 'invoker' | 'issuer'> {
+  if (principal.kind !== 'user') return { invoker: '' };
+  const { uid, subject = uid, issuer } = principal;
+  return { invoker: subject, ...(issuer !== undefined && { issuer }) };
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Admin, User } from '../../identity/index.ts';
+import type { Admin, IssuerAliases, User } from '../../identity/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
 import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../model/service/index.ts';
@@ -25,6 +25,8 @@ export interface Coordination {
     readonly endpoint: string;
     readonly instance: string;
     readonly store: ClusterStore;
+    /** The issuers of its users. */
+    readonly issuers: IssuerAliases;
   };
   readonly mostMembers: number;
   /** Mints an access token of the owner from the grant of the service. Absent if no issuer is configured. */

@@ -50,6 +50,8 @@ export function buildOrders(
         origin,
         body,
         digest: definitionDigest(worker),
+        // Members name users in their own way (decision 0057).
+        ...(definition.allowed_users.length > 0 && { issuers: here.issuers }),
       };
       return [[member.keyId, order] as const];
     }),

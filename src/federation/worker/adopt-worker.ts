@@ -6,7 +6,7 @@ import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { isRace, type ServiceRecord } from '../../ports/index.ts';
 import { admit, type Services, ServicesError, toStorageClaim } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
-import { nameTaken, parseOrderBody, parseWorker } from './create-worker.ts';
+import { definitionIn, nameTaken, parseWorker } from './create-worker.ts';
 import { storeMemberKey } from './member-key.ts';
 import { saveOriginal, swapSecrets } from './original-service.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
@@ -35,7 +35,7 @@ export async function adoptWorker(
       return;
     }
     const before = requireAdoptable(principal, record, order.name, version);
-    const adoption = await plan(before, order, catalog);
+    const adoption = await plan(before, order, workers);
     const work = await beginWorkerIntent(keyId, order, catalog);
     if (work !== 'busy') return adopt(adoption, version, work, workers);
     await waitForWorkerIntent(keyId, catalog);
@@ -50,8 +50,9 @@ interface Adoption {
 }
 
 /** Everything that can reject the order is checked before anything is changed. */
-async function plan(before: Service, order: WorkerOrder, catalog: Services): Promise<Adoption> {
-  const read = parseWorker(parseOrderBody(order.body), order.name);
+async function plan(before: Service, order: WorkerOrder, workers: Workers): Promise<Adoption> {
+  const { catalog } = workers;
+  const read = parseWorker(definitionIn(order, workers), order.name);
   const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
   const federation = toWorkerRole(order, { adopted: true, digest: order.digest });
   return {

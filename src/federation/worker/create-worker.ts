@@ -1,9 +1,10 @@
-import type { Admin, User } from '../../identity/index.ts';
+import type { Admin, IssuerAliases, User } from '../../identity/index.ts';
+import { isObject } from '../../lib/fields.ts';
 import { parseJson } from '../../lib/json.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { REFRESH_TOKEN_SLOT, readDefinition } from '../../model/service/index.ts';
 import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/index.ts';
-import { createService, ServicesError } from '../../services/index.ts';
+import { createService, type Services, ServicesError } from '../../services/index.ts';
 import { storeMemberKey } from './member-key.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
 import { rejectEnded } from './tombstones.ts';
@@ -17,7 +18,7 @@ import { isWorkerWithKey, toWorkerRole, type Workers } from './worker-role.ts';
 export async function createWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
   const { catalog } = workers;
   const keyId = memberKeyId(order.key);
-  parseWorker(parseOrderBody(order.body), order.name);
+  parseWorker(definitionIn(order, workers), order.name);
   for (;;) {
     await rejectEnded(keyId, catalog);
     const there = await catalog.services.get(order.name);
@@ -42,7 +43,7 @@ async function create(
     // written.
     await rejectEnded(federation.keyId, catalog);
     await storeMemberKey(federation.keyId, order, catalog);
-    await createService(principal, parseOrderBody(order.body), catalog, { federation });
+    await createService(principal, definitionIn(order, workers), catalog, { federation });
   } catch (error) {
     await rollBackIntent(work, workers);
     throw error instanceof ServicesError && error.code === 'name-taken' ? nameTaken(order.name) : error;
@@ -65,6 +66,26 @@ export function parseWorker(body: unknown, name: string): ReturnType<typeof read
     'invalid-federation',
     `the definition is for "${definition.name}", but the request is for "${name}"`,
   );
+}
+
+/** The definition in an order, with users as they are named on this cluster. */
+export const definitionIn = (
+  order: Pick<WorkerOrder, 'body' | 'issuers'>,
+  { catalog }: Pick<Workers, 'catalog'>,
+): unknown => withOwnUids(parseOrderBody(order.body), order.issuers, catalog);
+
+/**
+ * A definition of the coordinator, with users as they are named on this cluster (decision 0057). Users who cannot sign in here are left
+ * out: on this cluster, their uid may belong to a user of another issuer.
+ */
+export function withOwnUids(
+  definition: unknown,
+  issuers: IssuerAliases | undefined,
+  { users }: Pick<Services, 'users'>,
+): unknown {
+  if (!issuers || !isObject(definition) || !Array.isArray(definition['allowed_users'])) return definition;
+  const translate = (uid: unknown) => (typeof uid === 'string' ? (users.translate(uid.trim(), issuers) ?? []) : [uid]);
+  return { ...definition, allowed_users: definition['allowed_users'].flatMap(translate) };
 }
 
 /** The body of an order. It is a `Secret` up to here, because it contains the values of secrets. */

@@ -37,8 +37,7 @@ export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, w
   parseWorker(definition, order.name);
   const keyId = memberKeyId(order.key);
   if (!(await installKey(principal, order, keyId, workers))) return false;
-  const { name, revision, digest, origin } = order;
-  await updateWorker(name, { revision, digest, definition, origin }, keyId, workers);
+  await updateWorker(order.name, { ...order, definition }, keyId, workers);
   return true;
 }
 

@@ -1,7 +1,8 @@
+import type { IssuerAliases } from '../../identity/index.ts';
 import { type FederationOrigin, ownedBy, type Service } from '../../model/service/index.ts';
 import { isRace, StoreError } from '../../ports/index.ts';
 import { admit, loadSecrets, ServicesError, toSecretsOwner } from '../../services/index.ts';
-import { parseWorker } from './create-worker.ts';
+import { parseWorker, withOwnUids } from './create-worker.ts';
 import { swapSecrets } from './original-service.ts';
 import { rejectEnded } from './tombstones.ts';
 import { isWorkerWithKey, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
@@ -13,6 +14,8 @@ export interface WorkerChange {
   readonly definition: unknown;
   /** The coordinator's current address. */
   readonly origin?: FederationOrigin;
+  /** The issuers of the uids in the definition. */
+  readonly issuers?: IssuerAliases;
 }
 
 /**
@@ -21,7 +24,7 @@ export interface WorkerChange {
  * interrupted.
  */
 export async function updateWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
-  const read = parseWorker(change.definition, name);
+  const read = parseWorker(withOwnUids(change.definition, change.issuers, workers.catalog), name);
   // A change is two writes. Concurrent changes would keep failing between the two, so they run one after another.
   const turns = updatesInProgress(workers);
   const before = turns.get(name);

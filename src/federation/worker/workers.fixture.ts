@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import { EmbeddedStore } from '../../adapters/object-stores/embedded/index.ts';
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
-import { newServiceToken } from '../../identity/index.ts';
+import { newServiceToken, UserNames } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { RESERVATION_LIFETIME } from '../../ports/index.ts';
@@ -97,6 +97,7 @@ export function openScene() {
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',
     allowedGroups: ['/oscar'],
+    users: new UserNames({ issuers: [] }),
     now,
     newUid: randomUUID,
     newToken: newServiceToken,

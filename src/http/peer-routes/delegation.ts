@@ -76,9 +76,9 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   app.post('/system/federation/:name/jobs', enters, async (request, reply) => {
     const service = nameParam(request);
     const from = await member(request, service);
-    const { id, event, invoker } = requireValid(readOpened(readJsonBody(request)));
-    if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
-    await delegation.open({ job: { service, id }, event, invoker }, from);
+    const { id, ...opened } = requireValid(readOpened(readJsonBody(request)));
+    if (opened.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+    await delegation.open({ job: { service, id }, ...opened }, from);
     return reply.code(201).header('location', `/system/jobs/${service}/${id}`).send();
   });
 }

@@ -21,6 +21,14 @@ test('that the object store does not report new objects is told to the administr
   assert.deepEqual(JSON.parse((await get('/system/info', ALICE)).text), info);
 });
 
+test('info: that tokens of every application are accepted is told to the administrator alone', async (t) => {
+  const tokenProblem = 'access tokens of every application of the issuers are accepted';
+  const get = await serve(t, (app, authenticator) => infoRoutes(app, { authenticator, info, tokenProblem }));
+  const shown = { ...info, access_tokens: { problem: tokenProblem } };
+  assert.deepEqual(JSON.parse((await get('/system/info', ADMIN)).text), shown);
+  assert.deepEqual(JSON.parse((await get('/system/info', ALICE)).text), info);
+});
+
 test('a store that cannot be asked, and one that has everything, are not spoken of', async (t) => {
   const answers = [() => Promise.reject(new Error('away')), async () => undefined];
   for (const storeTrouble of answers) {

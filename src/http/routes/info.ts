@@ -37,6 +37,14 @@ const InfoSchema = Type.Object(
         { description: 'for the administrator: why the object store does not report new objects; absent if it does' },
       ),
     ),
+    access_tokens: Type.Optional(
+      Type.Object(
+        { problem: Type.String() },
+        {
+          description: 'for the administrator: why tokens for other applications are accepted; absent if they are not',
+        },
+      ),
+    ),
   },
   { description: 'What runs here' },
 );
@@ -52,13 +60,15 @@ export interface InfoDeps {
   readonly queueTrouble?: (() => string | undefined) | undefined;
   /** Why the object store does not report new objects. */
   readonly storeTrouble?: (() => Promise<Info['object_store_events']>) | undefined;
+  /** Why access tokens for other applications are accepted. */
+  readonly tokenProblem?: string | undefined;
 }
 
 /** `/system/info` does not wait for an object store that does not answer. */
 const STORE_PATIENCE_MS = 2_000;
 
 export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
-  const { authenticator, info, serverless, queueTrouble, storeTrouble } = deps;
+  const { authenticator, info, serverless, queueTrouble, storeTrouble, tokenProblem } = deps;
   const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
   app.get('/system/info', { schema }, async (request) => {
     const { kind } = await systemPrincipal(request, authenticator);
@@ -70,6 +80,7 @@ export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
       ...(backend && { serverless_backend: backend }),
       ...(problem !== undefined && { queues: { problem } }),
       ...(trouble && { object_store_events: trouble }),
+      ...(kind === 'admin' && tokenProblem !== undefined && { access_tokens: { problem: tokenProblem } }),
     };
   });
 }

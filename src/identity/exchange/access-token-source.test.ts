@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
+import { startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
 import { ADMIN, submit } from '../grants/vault.fixture.ts';
+import { createTokenVerifier } from '../oidc/token-verifier.ts';
 import type { AccessTokenSourceOptions } from './access-token-source.ts';
 import { grantCondition } from './condition.ts';
 import { asUser, auditRecords, HOUR, openExchange, toService } from './exchange.fixture.ts';
@@ -98,6 +100,24 @@ describe('access token of the owner', () => {
     await assert.rejects(exchange.tokens.getToken(toService('s2', BOB), 'offer'), { code: 'credentials-expired' });
   });
 });
+
+for (const accessTokenFormat of ['jwt', 'opaque'] as const) {
+  test(`token exchange: a user of an issuer with an alias is not the same sub of the first issuer (${accessTokenFormat})`, async () => {
+    await using first = await startIssuer();
+    await using exchange = await openExchange({ accessTokenFormat });
+    const issuers = { issuers: [first.url, exchange.issuer.url], aliases: new Map([[exchange.issuer.url, 'xx']]) };
+    const verifier = createTokenVerifier({ ...issuers, groups: [], usersAdmin: [] });
+    const tokens = exchange.replica({ ...issuers, verifier });
+    const submitAs = async (uid: string, service: string) => {
+      const { refreshToken } = await exchange.issuer.tokensFor(ALICE);
+      const submitter = { kind: 'user', uid, issuer: exchange.issuer.url } as const;
+      await submit(refreshToken, submitter, service, exchange.vault);
+      return { uid: service, owner: uid };
+    };
+    assert.ok(await tokens.getToken(await submitAs(`xx~${ALICE.sub}`, 's1'), 'offer'));
+    await assert.rejects(tokens.getToken(await submitAs(ALICE.sub, 's2'), 'offer'), { code: 'credentials-expired' });
+  });
+}
 
 describe('no access token', () => {
   test('without a grant, or with the grant of another user', async () => {

@@ -9,6 +9,7 @@ import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '..
 import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
 import { endGrant, proveGrant, recordRefusal, recordUse, rotateGrant } from '../grants/lifecycle.ts';
 import type { OidcLogger } from '../oidc/issuer.ts';
+import { type IssuerSettings, UserNames } from '../user-names.ts';
 import {
   type AccessToken,
   AuthorizationServer,
@@ -20,10 +21,9 @@ import { chooseClient, chooseIssuer, type OidcClient, readHints } from './choose
 import { ExchangeError, type ExchangeErrorCode } from './errors.ts';
 import { identifySubject } from './identify-subject.ts';
 
-export interface AccessTokenSourceOptions {
+/** `issuers` is empty if OIDC is off. */
+export interface AccessTokenSourceOptions extends IssuerSettings {
   readonly vault: Vault;
-  /** Exact issuer names; empty if OIDC is off. */
-  readonly issuers: readonly string[];
   /** Identifies the user of an access token, as for incoming requests. */
   readonly verifier?: TokenVerifier | undefined;
   /** `OIDC_CLIENT_ID` and `OIDC_CLIENT_SECRET`. */
@@ -54,6 +54,7 @@ type GrantService = Pick<Service, 'uid' | 'owner'>;
  */
 export class AccessTokenSource {
   readonly #options: AccessTokenSourceOptions;
+  readonly #names: UserNames;
   readonly #servers: readonly AuthorizationServer[];
   readonly #tokens: TokenCache;
   /** Rotated refresh tokens that could not be stored yet, by grant. The stored ones are spent, so losing these ends the grant. */
@@ -64,6 +65,7 @@ export class AccessTokenSource {
   constructor(options: AccessTokenSourceOptions) {
     const { vault, issuers, log } = options;
     this.#options = options;
+    this.#names = new UserNames(options);
     this.#tokens = new TokenCache(vault.now);
     this.#servers = issuers.map((url) => new AuthorizationServer(url, { now: vault.now, logger: log }));
   }
@@ -239,7 +241,7 @@ export class AccessTokenSource {
   /** Returns false, and ends the grant, if the token belongs to another user. */
   async #prove({ id }: Grant, redeemed: Redeemed, { server, client }: IssuerClient): Promise<boolean> {
     const { verifier, vault } = this.#options;
-    const subject = verifier && (await identifySubject(redeemed, client, server, verifier));
+    const subject = verifier && (await identifySubject(redeemed, client, server, verifier, this.#names));
     if (subject) return proveGrant(id, subject, vault);
     throw new ExchangeError(
       'exchange-refused',

@@ -3,6 +3,7 @@ import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
 import type { TokenSubject } from '../grants/lifecycle.ts';
 import { CLOCK_TOLERANCE, JWT_ALGORITHMS } from '../oidc/verify-token.ts';
+import type { UserNames } from '../user-names.ts';
 import type { AuthorizationServer, Redeemed } from './authorization-server.ts';
 import type { OidcClient } from './choose.ts';
 
@@ -15,6 +16,7 @@ export async function identifySubject(
   client: OidcClient,
   server: AuthorizationServer,
   verifier: TokenVerifier,
+  names: UserNames,
 ): Promise<TokenSubject | undefined> {
   try {
     if (access) {
@@ -26,13 +28,14 @@ export async function identifySubject(
     if (!(error instanceof IdentityError)) throw error;
     if (error.code === 'issuer-unavailable') throw server.unavailable(error.cause);
   }
-  return idToken && readIdToken(idToken.reveal(), client, server);
+  return idToken && readIdToken(idToken.reveal(), client, server, names);
 }
 
 async function readIdToken(
   token: string,
   { id }: OidcClient,
   server: AuthorizationServer,
+  names: UserNames,
 ): Promise<TokenSubject | undefined> {
   const { keys } = await server.issuer();
   try {
@@ -43,7 +46,8 @@ async function readIdToken(
       clockTolerance: CLOCK_TOLERANCE,
       requiredClaims: ['sub', 'exp'],
     });
-    return payload.sub === undefined ? undefined : { issuer: server.url, subject: payload.sub };
+    const subject = names.find(server.url, payload.sub ?? '');
+    return subject === undefined ? undefined : { issuer: server.url, subject };
   } catch (error) {
     if (error instanceof IdentityError) throw server.unavailable(error.cause);
     if (error instanceof errors.JOSEError) return undefined;

@@ -11,7 +11,7 @@ import { type SecretStore, StoreError } from '../../ports/index.ts';
 export interface Grant {
   /** Random and never reused, so that a late write cannot affect another grant. */
   readonly id: string;
-  /** Issuer and subject of the token. For an unproven grant, what its owner claims. */
+  /** The issuer of the token, and the uid of its user here. For an unproven grant, what its owner claims. */
   readonly issuer?: string;
   readonly subject?: string;
   /** Who sent the token: the uid of a user, or the owner of the administrator's services. */

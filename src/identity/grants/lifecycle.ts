@@ -66,6 +66,7 @@ const changed = (id: string) => new StoreError('conflict', `the grant ${id} was 
 /** The user whose tokens an exchange returned. */
 export interface TokenSubject {
   readonly issuer: string;
+  /** The uid here, not the `sub` alone: the same `sub` of another issuer is another user. */
   readonly subject: string;
 }
 

@@ -16,6 +16,7 @@ function trust(...issuers: Issuer[]) {
   const log = (_fields: object, message: string) => void logged.push(message);
   const oidc = createTokenVerifier({
     issuers: issuers.map(({ url }) => url),
+    aliases: new Map(issuers.slice(1).map(({ url }, index) => [url, `issuer-${index + 2}`])),
     groups: ['/oscar'],
     usersAdmin: [],
     now: () => clock.now,
@@ -32,7 +33,7 @@ test('issuer outage: affects only its own users, and ends without a restart', as
 
   await down.stop();
   await assert.rejects(oidc.verify(ofDown), unavailable);
-  assert.equal((await oidc.verify(ofUp)).uid, ALICE.sub);
+  assert.equal((await oidc.verify(ofUp)).uid, `issuer-2~${ALICE.sub}`);
 
   await down.start();
   await assert.rejects(oidc.verify(ofDown), unavailable, 'not requested again at once');
@@ -40,6 +41,36 @@ test('issuer outage: affects only its own users, and ends without a restart', as
   clock.now += 1_000;
   assert.equal((await oidc.verify(ofDown)).uid, ALICE.sub);
   assert.deepEqual(logged, ['issuer unavailable', 'issuer discovered', 'issuer discovered']);
+});
+
+test('several issuers: the same sub is another user at each issuer, unless they are declared equal', async () => {
+  await using first = await startIssuer();
+  await using second = await startIssuer({ accessTokenClaims: ['name'] });
+  const [ofFirst, ofSecond] = [await tokenOf(first), await tokenOf(second)];
+  const { oidc } = trust(first, second);
+  const { uid, subject, issuer, name, groups } = await oidc.verify(ofSecond);
+  assert.deepEqual([uid, subject, issuer], [`issuer-2~${ALICE.sub}`, ALICE.sub, second.url]);
+  assert.deepEqual(
+    [name, groups.includes('/oscar')],
+    ['Alice', true],
+    'userinfo is asked for the sub, not for the uid',
+  );
+  assert.equal((await oidc.verify(ofFirst)).uid, ALICE.sub);
+
+  const issuers = [first.url, second.url];
+  const equal = createTokenVerifier({ issuers, equal: [second.url], groups: [], usersAdmin: [] });
+  assert.deepEqual([(await equal.verify(ofFirst)).uid, (await equal.verify(ofSecond)).uid], [ALICE.sub, ALICE.sub]);
+});
+
+test('several issuers: the first issuer cannot name a user of another one', async () => {
+  await using first = await startIssuer();
+  await using second = await startIssuer();
+  const { oidc } = trust(first, second);
+  const claims = { sub: `issuer-2~${ALICE.sub}`, group_membership: ['/oscar'], exp: Date.now() / 1000 + 60 };
+  await assert.rejects(
+    oidc.verify(await first.sign(claims)),
+    (error) => error instanceof IdentityError && error.code === 'bad-token' && /is reserved/.test(error.message),
+  );
 });
 
 test('issuer discovery: concurrent first requests share one, also if it fails', async () => {

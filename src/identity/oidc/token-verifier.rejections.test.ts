@@ -19,7 +19,12 @@ const good = () => ({ sub: ALICE.sub, group_membership: ['/oscar'], exp: now() +
 
 before(async () => {
   [issuer, otherIssuer] = await Promise.all([startIssuer(), startIssuer()]);
-  oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], audience: 'oscar', usersAdmin: [] });
+  oidc = createTokenVerifier({
+    issuers: [issuer.url],
+    groups: ['/oscar'],
+    audiences: ['dashboard', 'oscar'],
+    usersAdmin: [],
+  });
 });
 after(() => Promise.all([issuer.stop(), otherIssuer.stop()]));
 
@@ -127,18 +132,60 @@ const faults: { name: string; claims: () => Record<string, unknown>; typ?: strin
   { name: 'that never expires', claims: () => ({ exp: undefined }), message: /no valid "exp"/ },
   { name: 'with an expiry that is not a number', claims: () => ({ exp: '2099' }), message: /no valid "exp"/ },
   { name: 'that is not valid yet', claims: () => ({ nbf: now() + 60 }), message: /not valid yet/ },
-  { name: 'for another audience', claims: () => ({ aud: ['account', 'other'] }), message: /another audience.*"oscar"/ },
+  {
+    name: 'for another audience',
+    claims: () => ({ aud: ['account', 'other'] }),
+    message: /another audience.*"dashboard" or "oscar"/,
+  },
   { name: 'for no audience', claims: () => ({ aud: undefined }), message: /another audience/ },
   { name: 'without a subject', claims: () => ({ sub: undefined }), message: /no valid "sub"/ },
   { name: 'with a number as subject', claims: () => ({ sub: 7 }), message: /no valid "sub"/ },
   { name: 'with a line break in the subject', claims: () => ({ sub: 'a\nb' }), message: /no valid "sub"/ },
   { name: 'with the reserved subject cluster_admin', claims: () => ({ sub: 'cluster_admin' }), message: /is reserved/ },
   { name: 'that is an ID token of Keycloak', claims: () => ({ typ: 'ID' }), message: /another kind/ },
+  { name: 'that is an ID token of Cognito', claims: () => ({ token_use: 'id' }), message: /another kind/ },
+  { name: 'that is an ID token with at_hash', claims: () => ({ at_hash: 'x' }), message: /another kind/ },
+  { name: 'that is an ID token with c_hash', claims: () => ({ c_hash: 'x' }), message: /another kind/ },
+  {
+    name: 'that is an ID token with nothing but the claims that every ID token has',
+    claims: () => ({ scope: undefined, iat: now(), auth_time: now(), azp: 'oscar' }),
+    message: /another kind/,
+  },
   { name: 'that is a logout token', claims: () => ({}), typ: 'logout+jwt', message: /another kind/ },
 ];
 for (const { name, claims, typ, message } of faults) {
   test(`token verification: a correctly signed token ${name} is rejected`, async () => {
     await rejected(await issuer.sign({ ...good(), ...claims() }, { alg: 'RS256', ...(typ ? { typ } : {}) }), message);
+  });
+}
+
+test('token verification: an ID token of the issuer is rejected', async () => {
+  await rejected((await issuer.tokensFor(ALICE)).idToken, /another kind/);
+});
+
+/** Access tokens as issuers write them. */
+const accepted: { name: string; claims: Record<string, unknown>; typ?: string }[] = [
+  { name: 'RFC 9068', claims: { scope: undefined, client_id: 'oscar', jti: 'x' }, typ: 'at+jwt' },
+  {
+    name: 'Keycloak and EGI Check-in',
+    claims: { typ: 'Bearer', azp: 'oscar', aud: 'account', scope: 'openid', acr: '1', auth_time: 1 },
+    typ: 'JWT',
+  },
+  {
+    name: 'Keycloak before 25, with the nonce of the login',
+    claims: { typ: 'Bearer', azp: 'oscar', aud: 'account', nonce: 'x', scope: undefined },
+    typ: 'JWT',
+  },
+  { name: 'INDIGO IAM', claims: { scope: undefined, aud: undefined, client_id: 'oscar', jti: 'x' } },
+  { name: 'MITREid Connect', claims: { scope: undefined, aud: undefined, azp: 'oscar', jti: 'x' } },
+  { name: 'Cognito', claims: { aud: undefined, token_use: 'access', client_id: 'oscar', scope: 'openid' } },
+  { name: 'Entra ID', claims: { scope: undefined, scp: 'user.read', azp: 'oscar', aud: 'api' }, typ: 'JWT' },
+  { name: 'Auth0', claims: { azp: 'oscar', aud: ['api', 'userinfo'], scope: 'openid profile' }, typ: 'JWT' },
+];
+for (const { name, claims, typ } of accepted) {
+  test(`token verification: an access token as ${name} issues it is accepted`, async () => {
+    const token = await issuer.sign({ ...good(), ...claims }, { alg: 'RS256', ...(typ ? { typ } : {}) });
+    assert.equal((await oidc.verify(token)).uid, ALICE.sub);
   });
 }
 

@@ -24,6 +24,7 @@ suite('token verifier, with groups in the tokens', () => {
       kind: 'user',
       uid: ALICE.sub,
       issuer: issuer.url,
+      subject: ALICE.sub,
       name: 'Alice',
       groups: ['/oscar', '/alices'],
       operator: false,

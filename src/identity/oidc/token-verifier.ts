@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { decodeJwt } from 'jose';
-import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
 import { type Claims, readGroups } from '../groups.ts';
 import type { User } from '../principal.ts';
+import { INVISIBLE, type IssuerSettings, UserNames } from '../user-names.ts';
 import { type Issuer, lazyIssuer, type OidcLogger } from './issuer.ts';
 import { type VerifiedClaims, verifyToken } from './verify-token.ts';
 
@@ -27,13 +27,14 @@ const CACHED_FOR = 60 * 60_000;
  */
 const REJECTION_CACHED_FOR = 10_000;
 
-export interface TokenVerifierOptions {
-  /** By the exact name in the `iss` of their tokens. An issuer can impersonate any user of the others. */
-  readonly issuers: readonly string[];
+export interface TokenVerifierOptions extends IssuerSettings {
   /** Admitted groups; an empty list admits every user of the issuers. */
   readonly groups: readonly string[];
-  /** Required audience of tokens; without it, tokens for any client of the issuer are accepted (S14). */
-  readonly audience?: string | undefined;
+  /**
+   * Tokens must be for one of these audiences, or issued to one of these clients. If empty, tokens of every application of the
+   * issuers are accepted (S14).
+   */
+  readonly audiences?: readonly string[] | undefined;
   /** Claim with the groups, as in {@link readGroups}. */
   readonly groupsClaim?: string | undefined;
   /** Uids of operators. */
@@ -48,6 +49,7 @@ export interface TokenVerifierOptions {
  */
 export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
   const now = options.now ?? Date.now;
+  const names = new UserNames(options);
   const issuers = new Map(options.issuers.map((url) => [url, lazyIssuer(url, { now, logger: options.logger })]));
   const verified = new VerificationCache(CACHE_SIZE);
   const pending = new Map<string, Promise<VerificationResult>>();
@@ -62,9 +64,10 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       );
     }
     const issuer = await connect();
-    const claims = await verifyToken(token, issuer, { issuer: url, audience: options.audience, now });
-    const uid = readUid(claims);
-    const { groups, userinfo } = await findGroups(token, uid, claims, issuer);
+    const claims = await verifyToken(token, issuer, { issuer: url, audiences: options.audiences ?? [], now });
+    const uid = names.uidFor(url, claims.sub);
+    const subject = String(claims.sub);
+    const { groups, userinfo } = await findGroups(token, subject, claims, issuer);
 
     if (options.groups.length > 0 && !options.groups.some((group) => groups.includes(group))) {
       const refusal = new IdentityError(
@@ -79,7 +82,8 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       kind: 'user',
       uid,
       issuer: url,
-      name: readPersonName(claims) ?? readPersonName(userinfo) ?? uid,
+      subject,
+      name: readPersonName(claims) ?? readPersonName(userinfo) ?? subject,
       groups: Object.freeze(groups),
       operator: options.usersAdmin.includes(uid),
     });
@@ -88,14 +92,14 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   }
 
   /** Userinfo is requested only if groups are restricted and the token has no groups claim (R13). */
-  async function findGroups(token: string, uid: string, claims: VerifiedClaims, issuer: Issuer) {
+  async function findGroups(token: string, subject: string, claims: VerifiedClaims, issuer: Issuer) {
     const { authorizationEndpoint } = issuer;
     const read = (from: Claims) =>
       readGroups({ claims: from, authorizationEndpoint, groupsClaim: options.groupsClaim });
 
     const groups = read(claims);
     if (groups || options.groups.length === 0) return { groups: groups ?? [], userinfo: {} };
-    const userinfo = (await issuer.userinfo(token, uid)) ?? {};
+    const userinfo = (await issuer.userinfo(token, subject)) ?? {};
     return { groups: read(userinfo) ?? [], userinfo };
   }
 
@@ -127,34 +131,8 @@ function readIssuer(token: string): string {
   throw new IdentityError('bad-token', 'the access token has no "iss": send an access token of your issuer');
 }
 
-/** Longest `sub` that an issuer may use (OpenID Connect Core §2). */
-const UID_LENGTH = 255;
-
 /** Names are cut to this length for display. */
 const NAME_LENGTH = 255;
-
-/** Characters that are invisible or change how their neighbours are displayed. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
-
-/**
- * Reads the uid of the user of a token. It is used in labels, names and logs, and decides ownership. A user with the name
- * of the owner of the administrator's services would own them, so that this name is rejected.
- *
- * @throws {IdentityError} `bad-token`
- */
-export function readUid(claims: Claims): string {
-  const uid = claims['sub'];
-  if (typeof uid !== 'string' || uid.trim() === '' || uid.length > UID_LENGTH || INVISIBLE.test(uid)) {
-    throw new IdentityError('bad-token', 'the access token has no valid "sub": it must be a printable text');
-  }
-  if (uid === CLUSTER_ADMIN) {
-    throw new IdentityError(
-      'bad-token',
-      `"${CLUSTER_ADMIN}" is reserved and cannot be the "sub" of a user: ask the issuer for another one`,
-    );
-  }
-  return uid;
-}
 
 /** Reads the display name of the user, if the claims have one. */
 export function readPersonName(claims: Claims): string | undefined {

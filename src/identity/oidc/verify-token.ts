@@ -1,4 +1,4 @@
-import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
+import { errors, type JWTHeaderParameters, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import { IdentityError } from '../errors.ts';
 import type { Issuer } from './issuer.ts';
 
@@ -26,12 +26,42 @@ const ACCESS_TOKEN_TYPES = ['', 'jwt', 'at+jwt', 'application/at+jwt'];
 /** Claim `typ` of tokens that Keycloak signs with the same keys and that are not access tokens. */
 const OTHER_TOKEN_TYPES: unknown[] = ['ID', 'Refresh', 'Offline', 'Logout'];
 
+/** Claims that only ID tokens have (OpenID Connect Core §3.1.3.6, §3.3.2.11). */
+const ID_TOKEN_CLAIMS = ['at_hash', 'c_hash', 's_hash'];
+
+/**
+ * Claims that say what an access token permits, or to which client it was issued: `scope` and `client_id` of RFC 9068 §2.2,
+ * `scp`, `cid` and `appid` of issuers that are older than that RFC. ID tokens have none of them.
+ */
+const ACCESS_TOKEN_CLAIMS = ['scope', 'scp', 'client_id', 'cid', 'appid'];
+
+/**
+ * Whether a token of the issuer is an access token, and not an ID token or another one that it signs with the same keys
+ * (RFC 8725 §3.12). `nonce` decides nothing, because earlier versions of Keycloak have it in access tokens too.
+ */
+function isAccessToken({ typ = '' }: JWTHeaderParameters, claims: JWTPayload): boolean {
+  const type = typ.toLowerCase();
+  if (!ACCESS_TOKEN_TYPES.includes(type) || OTHER_TOKEN_TYPES.includes(claims['typ'])) return false;
+  const isDeclared = type.endsWith('at+jwt') || claims['typ'] === 'Bearer' || claims['token_use'] === 'access';
+  if (isDeclared) return true;
+  if (claims['token_use'] !== undefined || ID_TOKEN_CLAIMS.some((claim) => claim in claims)) return false;
+  // Every ID token has an audience (OpenID Connect Core §2).
+  return claims.aud === undefined || ACCESS_TOKEN_CLAIMS.some((claim) => claim in claims);
+}
+
+/** Whether a token is for one of the audiences, or was issued to one of them: `azp`, which RFC 9068 calls `client_id`. */
+function isFor({ aud = [], azp, client_id }: JWTPayload, audiences: readonly string[]): boolean {
+  const named: unknown[] = [...(typeof aud === 'string' ? [aud] : aud), azp, client_id];
+  return audiences.some((audience) => named.includes(audience));
+}
+
 /** Claims of a token whose signature, issuer, times and audience were verified. */
 export type VerifiedClaims = JWTPayload & { readonly exp: number };
 
 export interface VerifyOptions {
   readonly issuer: string;
-  readonly audience?: string | undefined;
+  /** Empty: every audience is accepted. */
+  readonly audiences: readonly string[];
   readonly now: () => number;
 }
 
@@ -43,27 +73,28 @@ export async function verifyToken(token: string, issuer: Issuer, options: Verify
     requiredClaims: ['exp'],
     clockTolerance: CLOCK_TOLERANCE,
     currentDate: new Date(options.now()),
-    ...(options.audience ? { audience: options.audience } : {}),
   };
   try {
     const { payload, protectedHeader } = await jwtVerify(token, issuer.keys, checks).catch((error: unknown) => {
       if (error instanceof errors.JWKSMultipleMatchingKeys) return verifyWithAny(error, token, checks);
       throw error;
     });
-    // Other tokens of the issuer must not be accepted as access tokens (RFC 8725 §3.12).
-    if (
-      !ACCESS_TOKEN_TYPES.includes((protectedHeader.typ ?? '').toLowerCase()) ||
-      OTHER_TOKEN_TYPES.includes(payload['typ'])
-    ) {
+    if (!isAccessToken(protectedHeader, payload)) {
       throw new IdentityError(
         'bad-token',
         'this is not an access token but a token of another kind: send the access token',
       );
     }
+    if (options.audiences.length > 0 && !isFor(payload, options.audiences)) {
+      throw new IdentityError(
+        'bad-token',
+        `the access token is for another audience: request one for "${options.audiences.join('" or "')}"`,
+      );
+    }
     return { ...payload, exp: Number(payload.exp) };
   } catch (error) {
     if (!(error instanceof errors.JOSEError)) throw error;
-    throw new IdentityError('bad-token', describeError(error, options), { cause: error });
+    throw new IdentityError('bad-token', describeError(error), { cause: error });
   }
 }
 
@@ -79,12 +110,10 @@ async function verifyWithAny(keys: errors.JWKSMultipleMatchingKeys, token: strin
   throw new errors.JWSSignatureVerificationFailed();
 }
 
-function describeError(error: errors.JOSEError, { audience }: VerifyOptions): string {
+function describeError(error: errors.JOSEError): string {
   if (error instanceof errors.JWTExpired) return 'the access token has expired: get a new one';
   if (error instanceof errors.JWTClaimValidationFailed) {
     switch (error.claim) {
-      case 'aud':
-        return `the access token is for another audience: request one for "${audience}"`;
       case 'nbf':
         return 'the access token is not valid yet: check the clocks, or try again later';
       case 'exp':

@@ -1,3 +1,4 @@
+import { aliasedUidHash } from '../user-uid.ts';
 import { CLUSTER_ADMIN, type Service } from './service.ts';
 
 /**
@@ -75,7 +76,7 @@ function voLabel(vo: string): string {
 
 /** The part of a uid that is used in derived names. A shorter uid is used whole (R22). */
 function shortUid(uid: string): string {
-  return uid.slice(0, 10);
+  return (aliasedUidHash(uid) ?? uid).slice(0, 10);
 }
 
 /** With isolation USER: the bucket of one user for a bucket of the service, in legal characters. */

@@ -1,3 +1,4 @@
+import type { IssuerAliases } from '../../identity/index.ts';
 import {
   type Field,
   fields,
@@ -58,6 +59,19 @@ const toWireOrigin = ({ clusterId: id, service, endpoint, store: at }: Federatio
 
 const toOrigin = ({ cluster_id, ...rest }: WireOrigin): FederationOrigin => ({ clusterId: cluster_id, ...rest });
 
+/** More issuers than any cluster has; the whole header must stay below the limit of servers. */
+const MOST_ISSUERS = 16;
+
+const issuers: Field<IssuerAliases> = {
+  is: 'an object with the URL of an issuer for each alias',
+  read: (raw) => {
+    if (!isObject(raw)) return undefined;
+    const entries = Object.entries(raw);
+    const areUrls = entries.every(([, issuer]) => url.read(issuer) !== undefined);
+    return areUrls && entries.length <= MOST_ISSUERS ? (Object.fromEntries(entries) as IssuerAliases) : undefined;
+  },
+};
+
 const readKey = fields<Omit<MemberKey, 'owner'>>({ uid: field.uid, member: field.member, key: field.key });
 
 const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: WireOrigin }>({
@@ -67,10 +81,12 @@ const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: Wi
   key: field.key,
   digest: sha256,
   origin: originField,
+  issuers: optional(issuers),
 });
 
-export function writeOrder({ uid, revision, member, key, digest, origin: from }: OrderHeader): string {
-  return encode({ uid, revision, member, key: key.reveal(), digest, origin: toWireOrigin(from) });
+export function writeOrder({ uid, revision, member, key, digest, origin: from, issuers: of }: OrderHeader): string {
+  const order = { uid, revision, member, key: key.reveal(), digest, origin: toWireOrigin(from) };
+  return encode({ ...order, ...(of && { issuers: of }) });
 }
 
 export function readOrder(header: string): Read<OrderHeader> {
@@ -161,12 +177,14 @@ export interface Change {
   readonly definition: Readonly<Record<string, unknown>>;
   /** Where the coordinator is by now. Earlier managers did not say it. */
   readonly origin?: FederationOrigin;
+  /** As in an order. */
+  readonly issuers?: IssuerAliases;
 }
 
 /** The definition goes in as the text that it is, so that both sides have the same bytes of it. */
-export function writeChange(order: Pick<WorkerOrder, 'revision' | 'digest' | 'origin' | 'body'>): string {
-  const { revision, digest, origin: from, body } = order;
-  const said = JSON.stringify({ revision, digest, origin: toWireOrigin(from) });
+export function writeChange(order: Pick<WorkerOrder, 'revision' | 'digest' | 'origin' | 'body' | 'issuers'>): string {
+  const { revision, digest, origin: from, body, issuers: of } = order;
+  const said = JSON.stringify({ revision, digest, origin: toWireOrigin(from), ...(of && { issuers: of }) });
   return `${said.slice(0, -1)},"definition":${body.reveal()}}`;
 }
 
@@ -175,6 +193,7 @@ const readWireChange = fields<Omit<Change, 'origin'> & { readonly origin?: WireO
   digest: sha256,
   definition: object,
   origin: optional(originField),
+  issuers: optional(issuers),
 });
 
 export function readChange(raw: unknown): Read<Change> {

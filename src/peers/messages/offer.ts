@@ -1,4 +1,4 @@
-import { type Field, fields, flag, isObject, nested, oneOf, optional, type Read, text } from '../../lib/fields.ts';
+import { type Field, fields, flag, isObject, nested, oneOf, optional, type Read, text, url } from '../../lib/fields.ts';
 import type { JobKey } from '../../model/job/index.ts';
 import { clusterId } from '../../model/service/index.ts';
 import type { ForwardedJob, Offer } from '../delegation-ports.ts';
@@ -123,24 +123,23 @@ export function readOffer(raw: unknown): Read<Omit<Offer, 'service' | 'trace'>> 
 interface WireOpened extends WireEvent {
   readonly id: string;
   readonly invoker: string;
+  readonly issuer?: string;
 }
 
 /** Uids of issuers are long, and may be anything that can be printed. */
 const invoker = text('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
 
-const readWireOpened = fields<WireOpened>({ id: jobId, invoker, ...eventFields });
+const readWireOpened = fields<WireOpened>({ id: jobId, invoker, issuer: optional(url), ...eventFields });
 
-export function writeOpened({ job: { id }, event, invoker: who }: ForwardedJob): string {
-  return JSON.stringify({ id, ...writeEvent(event), invoker: who });
+export function writeOpened({ job: { id }, event, invoker: who, issuer }: ForwardedJob): string {
+  return JSON.stringify({ id, ...writeEvent(event), invoker: who, ...(issuer !== undefined && { issuer }) });
 }
 
-export function readOpened(
-  raw: unknown,
-): Read<{ readonly id: string; readonly invoker: string; readonly event: Uint8Array }> {
+export function readOpened(raw: unknown): Read<Omit<ForwardedJob, 'job'> & { readonly id: string }> {
   const read = readWireOpened(raw);
   if ('problems' in read) return read;
-  const { id, invoker: who, ...event } = read.value;
-  return withEvent(event, { id, invoker: who });
+  const { id, invoker: who, issuer, ...event } = read.value;
+  return withEvent(event, { id, invoker: who, ...(issuer !== undefined && { issuer }) });
 }
 
 function withEvent<T extends object>(wire: WireEvent, rest: T): Read<T & { readonly event: Uint8Array }> {

@@ -101,6 +101,9 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- with .Values.imagePullSecrets }}{{ $names := list }}{{ range . }}{{ $names = append $names .name }}{{ end }}{{ $_ := set $settings "OSCAR_STAGING_PULL_SECRETS" $names }}{{ end -}}
 {{- with .Values.clusters }}{{ $_ := set $settings "OSCAR_CLUSTERS" . }}{{ end -}}
 {{- with .Values.oidc.issuers }}{{ $_ := set $settings "OIDC_ISSUERS" . }}{{ end -}}
+{{- with .Values.oidc.issuerAliases }}{{ $_ := set $settings "OIDC_ISSUER_ALIASES" . }}{{ end -}}
+{{- with .Values.oidc.equalIssuers }}{{ $_ := set $settings "OIDC_EQUAL_ISSUERS" . }}{{ end -}}
+{{- with .Values.oidc.audience }}{{ $_ := set $settings "OIDC_AUDIENCE" . }}{{ end -}}
 {{- with .Values.oidc.groups }}{{ $_ := set $settings "OIDC_GROUPS" . }}{{ end -}}
 {{- with .Values.oidc.clientId }}{{ $_ := set $settings "OIDC_CLIENT_ID" . }}{{ end -}}
 {{- toYaml (mergeOverwrite $settings (deepCopy .Values.config)) }}

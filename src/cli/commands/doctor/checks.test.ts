@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aRemoteJob, at, BEGAN, decision } from '../jobs/remote-job.fixture.ts';
 import type { RemoteMember } from '../remote-service.ts';
-import { checkClock, checkEvents, checkQueues } from './cluster-checks.ts';
+import { CHECK_COLUMNS } from './check.ts';
+import { checkClock, checkEvents, checkQueues, checkTokens } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<RemoteMember> = {}): RemoteMember => ({
@@ -63,6 +64,14 @@ test('doctor: a missing Kueue is reported', () => {
   const [check] = checkQueues('a', { queues: { problem: 'this cluster has no Kueue' } });
   assert.match(check?.said ?? '', /^users cannot create services: this cluster has no Kueue$/);
   assert.deepEqual(checkQueues('a', {}), []);
+});
+
+test('doctor: an unchecked audience is a warning, which does not fail', () => {
+  const [check] = checkTokens('a', { access_tokens: { problem: 'tokens of every application are accepted' } });
+  assert.equal(check?.ok, true);
+  const shown = CHECK_COLUMNS.map(({ of }) => check && of(check));
+  assert.deepEqual(shown, ['a', 'tokens', 'warning, tokens of every application are accepted']);
+  assert.deepEqual(checkTokens('a', {}), []);
 });
 
 const clocks = [

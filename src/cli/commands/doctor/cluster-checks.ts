@@ -7,7 +7,7 @@ import { bodyBytes, send } from '../../client/http.ts';
 import type { Session } from '../../client/session.ts';
 import { printable } from '../../client/table.ts';
 import { formatDuration, formatGibibytes, formatSpan } from '../units.ts';
-import { type Check, failed, failure, passed } from './check.ts';
+import { type Check, failed, failure, passed, warned } from './check.ts';
 import { storeCheck } from './store-check.ts';
 
 /** Longer: users wait for a manager that is down. Shorter: a slow manager counts as down. */
@@ -121,6 +121,7 @@ interface SystemInfo {
   readonly serverless_backend?: { readonly version: string };
   readonly queues?: { readonly problem: string };
   readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
+  readonly access_tokens?: { readonly problem: string };
 }
 
 const NO_KNATIVE = 'SERVERLESS_BACKEND is knative, but Knative is not installed: install it, or remove the setting';
@@ -131,7 +132,7 @@ async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
     info = answer as SystemInfo;
     return checkVersion(cluster.id, info);
   });
-  return [check, ...checkQueues(cluster.id, info), ...checkEvents(cluster.id, info)];
+  return [check, ...checkQueues(cluster.id, info), ...checkEvents(cluster.id, info), ...checkTokens(cluster.id, info)];
 }
 
 function checkVersion(
@@ -154,6 +155,11 @@ export function checkQueues(id: string, { queues: trouble }: SystemInfo): Check[
 export function checkEvents(id: string, { object_store_events: trouble }: SystemInfo): Check[] {
   if (!trouble) return [];
   return [failure(id, 'events', printable(`${trouble.problem}: ${trouble.set.join(' ')}`))];
+}
+
+/** Only a warning, because the cluster works. The manager shows it to the administrator only. */
+export function checkTokens(id: string, { access_tokens: trouble }: SystemInfo): Check[] {
+  return trouble ? [warned(id, 'tokens', printable(trouble.problem))] : [];
 }
 
 async function checkCapacity(cluster: ClusterClient): Promise<Check> {

@@ -8,7 +8,8 @@ import type { IssuerRecords } from './records.ts';
 export const CLIENT_ID = 'oscar';
 
 const SCOPE = 'openid profile offline_access';
-const AUDIENCE = 'oscar';
+/** The audience of access tokens. */
+export const AUDIENCE = 'oscar';
 const RESOURCE = `urn:${AUDIENCE}`;
 const HOUR = 60 * 60;
 const DAY = 24 * HOUR;

@@ -49,6 +49,7 @@ export function coordination(
       clusterId: 'here',
       endpoint: 'https://here.example',
       instance: 'this-instance',
+      issuers: {},
       store: { endpoint: 'https://store.here.example', verify: true, region: 'us-east-1' },
     },
     mostMembers: 100,
