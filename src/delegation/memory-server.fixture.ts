@@ -13,7 +13,7 @@ import {
   type RemoteLogOptions,
   type Report,
 } from '../peers/index.ts';
-import type { AuthenticatedOwner, DelegationServer } from './server.ts';
+import type { AuthenticatedCoordinator, DelegationServer } from './server.ts';
 
 export const SNAPSHOT: Snapshot = {
   nodes: [
@@ -43,7 +43,7 @@ export const PERMIT: Permit = {
 
 /** A delegation server in memory. It records requests and their senders, and returns the answers that the test sets. */
 export class MemoryServer implements DelegationServer {
-  readonly offers: { readonly offer: Offer; readonly from: AuthenticatedOwner }[] = [];
+  readonly offers: { readonly offer: Offer; readonly from: AuthenticatedCoordinator }[] = [];
   readonly attempts = new Map<string, Offer>();
   readonly stopped: JobKey[] = [];
   readonly permits: { readonly attempt: AttemptKey; readonly from: AuthenticatedWorker }[] = [];
@@ -56,7 +56,7 @@ export class MemoryServer implements DelegationServer {
   /** Thrown instead of an answer. */
   problem: Error | undefined;
 
-  async offer(offer: Offer, from: AuthenticatedOwner) {
+  async offer(offer: Offer, from: AuthenticatedCoordinator) {
     this.#fail();
     this.offers.push({ offer, from });
     const attempt = hostedAttemptName(from.uid, from.member, offer.job, offer.epoch, offer.service);

@@ -1,13 +1,10 @@
-import { authenticator, openFederated } from '../peers/client/federated.fixture.ts';
+import { openFederated } from '../peers/client/federated.fixture.ts';
 import { describeOrigin, describeTarget } from '../peers/delegation-ports.conformance.ts';
-import type { Credential } from '../peers/index.ts';
 import { selfOrigin, selfTarget } from './self.ts';
 
 async function open() {
   const manager = await openFederated();
-  const authenticate = (as: Credential) =>
-    authenticator.system(as.kind === 'bearer' ? [`Bearer ${as.token.reveal()}`] : []);
-  const deps = { ...manager, authenticate, clusterId: 'here' };
+  const deps = { ...manager, clusterId: 'here' };
   return { manager, deps, close: () => manager[Symbol.asyncDispose]() };
 }
 

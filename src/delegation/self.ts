@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { AuthenticatedWorker } from '../federation/index.ts';
 import { authenticateCoordinator, authenticateWorker, type Coordination, type Workers } from '../federation/index.ts';
-import type { Admin, User } from '../identity/index.ts';
 import { hostedAttemptName } from '../jobs/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import type { JobKey } from '../model/job/index.ts';
 import {
-  type Credential,
   DelegationError,
   FederationError,
   type MemberKey,
@@ -22,14 +20,12 @@ import {
   type TargetAttempt,
 } from '../peers/index.ts';
 import type { AuthenticatedCoordinator, DelegationServer } from './server.ts';
-import { authenticateOwner, findClaimedWorker } from './server.ts';
+import { findClaimedWorker } from './server.ts';
 
 export interface SelfDeps {
   readonly server: DelegationServer;
   readonly workers: Workers;
   readonly coordination: Pick<Coordination, 'journal' | 'secrets' | 'services' | 'now'>;
-  /** Authenticates a user of this cluster. */
-  readonly authenticate: (credential: Credential) => Promise<Admin | User>;
   readonly clusterId: string;
 }
 
@@ -40,8 +36,7 @@ export function selfTarget(deps: SelfDeps): Target {
     async offer(offer, as) {
       try {
         const from = await coordinator(as, offer.service, deps);
-        const principal = await authenticateOwner(from.worker, () => authenticated(as, deps));
-        return { kind: 'taken', ...(await server.offer(offer, { ...from, principal })) };
+        return { kind: 'taken', ...(await server.offer(offer, from)) };
       } catch (error) {
         const code = error instanceof OscarError ? refusalByCode(error.code) : undefined;
         if (code) return refusedOffer(code, clusterId);
@@ -98,11 +93,6 @@ function worker(as: MemberKey, service: string, { coordination }: SelfDeps): Pro
 function signedBy(as: MemberKey, time: number) {
   const request = { method: 'SELF', path: '', query: '', body: '' };
   return { ...request, header: sign(request, as, { time, nonce: randomBytes(16).toString('base64url') }) };
-}
-
-function authenticated({ bearer }: PeerCredentials, { authenticate }: SelfDeps): Promise<Admin | User> {
-  if (bearer) return authenticate({ kind: 'bearer', token: bearer });
-  throw new DelegationError('offer-not-allowed', 'the offer brings no token of the owner');
 }
 
 const serviceOf = ({ member }: PeerCredentials) => member.split('/')[1] ?? '';

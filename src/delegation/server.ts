@@ -1,18 +1,7 @@
 import type { AuthenticatedWorker } from '../federation/index.ts';
-import type { Admin, User } from '../identity/index.ts';
 import type { Snapshot } from '../model/cluster-snapshot.ts';
 import type { JobKey } from '../model/job/index.ts';
-import { CLUSTER_ADMIN } from '../model/service/index.ts';
-import {
-  type AttemptKey,
-  DelegationError,
-  type ForwardedJob,
-  type MemberKey,
-  type Offer,
-  type Permit,
-  type RemoteLogOptions,
-  type Report,
-} from '../peers/index.ts';
+import type { AttemptKey, ForwardedJob, MemberKey, Offer, Permit, RemoteLogOptions, Report } from '../peers/index.ts';
 import type { ServiceRecord, ServiceStore } from '../ports/index.ts';
 import { ServicesError } from '../services/index.ts';
 
@@ -25,7 +14,7 @@ export interface DelegationServer extends TargetServer, OriginServer {}
 
 export interface TargetServer {
   /** Accepts the job, or throws why not. A repeated offer resolves to the same attempt. */
-  offer(offer: Offer, from: AuthenticatedOwner): Promise<{ readonly attempt: string }>;
+  offer(offer: Offer, from: AuthenticatedCoordinator): Promise<{ readonly attempt: string }>;
 
   /**
    * Ends an attempt that was accepted from this federation. Does nothing if there is no such attempt, or if it has
@@ -50,7 +39,12 @@ export interface OriginServer {
   open(job: ForwardedJob, from: AuthenticatedWorker): Promise<void>;
 }
 
-/** The coordinator of a worker of this cluster, authenticated by the member key. */
+/**
+ * The coordinator of a worker of this cluster, authenticated by the member key. The key is enough to run jobs as the
+ * owner of the worker: the worker exists only because its owner proved to be the owner when the coordinator created,
+ * adopted or re-keyed it with this key (docs/security.md#whom-you-trust-in-a-federation). No message about a job carries
+ * a token of the owner.
+ */
 export interface AuthenticatedCoordinator {
   /** The id of the federation. */
   readonly uid: string;
@@ -58,12 +52,6 @@ export interface AuthenticatedCoordinator {
   readonly member: string;
   /** The worker, which has this key. */
   readonly worker: ServiceRecord;
-}
-
-/** The same, for requests that only the owner of the worker may cause. */
-export interface AuthenticatedOwner extends AuthenticatedCoordinator {
-  /** The owner of the worker, authenticated by a bearer token, or the administrator. */
-  readonly principal: Admin | User;
 }
 
 /**
@@ -78,20 +66,4 @@ export async function findClaimedWorker(
   const role = worker?.service.federation;
   if (worker && role?.role === 'worker' && role.uid === uid) return { uid, member, worker };
   throw new ServicesError('not-found', `this federation has no worker "${service}"`);
-}
-
-/**
- * The user for whom a job runs: the owner of the worker. The member key proves which federation asks; a token of the
- * owner proves that the owner still agrees, because a federation that the owner has left cannot get one. For services
- * of the administrator the key is enough.
- */
-export async function authenticateOwner(
-  { service: { owner, definition } }: ServiceRecord,
-  authenticate: () => Promise<Admin | User>,
-): Promise<Admin | User> {
-  if (owner === CLUSTER_ADMIN) return { kind: 'admin' };
-  const principal = await authenticate();
-  if (principal.kind === 'user' && principal.uid === owner) return principal;
-  const why = `"${definition.name}" belongs to another user: offers for it need a token of its owner`;
-  throw new DelegationError('offer-not-allowed', why);
 }

@@ -200,7 +200,7 @@ function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: J
   if (options.figures) registerMetricsRoutes(app, options.figures, authenticator, jobs);
   if (options.delegation) {
     const { delegation, federations } = options;
-    delegationRoutes(app, { authenticator, delegation, federations, maxEventBytes: jobs.maxEventBytes, open });
+    delegationRoutes(app, { delegation, federations, maxEventBytes: jobs.maxEventBytes, open });
   }
 }
 

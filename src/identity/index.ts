@@ -8,7 +8,7 @@ export {
 export { type Action, may } from './authorize.ts';
 export type { IdentityErrorCode } from './errors.ts';
 export { AccessTokenSource } from './exchange/access-token-source.ts';
-export { grantCondition } from './exchange/condition.ts';
+export { grantCondition, narrowingCondition } from './exchange/condition.ts';
 export type { ExchangeErrorCode } from './exchange/errors.ts';
 export { attachGrant, detachGrants, findGrant } from './grants/attach.ts';
 export type { GrantErrorCode } from './grants/errors.ts';

@@ -25,7 +25,7 @@ import {
   type WorkerRole,
 } from '../delegation/index.ts';
 import { type Coordination, Ledgers } from '../federation/index.ts';
-import type { Authenticator, Principal } from '../identity/index.ts';
+import type { Principal } from '../identity/index.ts';
 import { type DelegationRoles, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
 import { systemClock } from '../lib/clock.ts';
 import { OscarError, rootMessage } from '../lib/oscar-error.ts';
@@ -36,7 +36,7 @@ import type { LogOptions } from '../ports/index.ts';
 import { loadSecrets, type Services, toSecretsOwner } from '../services/index.ts';
 import { createObjectProbe } from '../staging/index.ts';
 import type { Term } from './backends/leadership.ts';
-import { authorizationFor, type GetOwnerToken, type OpenFederation } from './federation.ts';
+import type { GetOwnerToken, OpenFederation } from './federation.ts';
 import type { OpenJobs } from './jobs.ts';
 
 interface OpenDelegation {
@@ -58,7 +58,6 @@ interface DelegationParts {
   readonly catalog: Services;
   readonly running: OpenJobs;
   readonly federation: OpenFederation;
-  readonly authenticator: Authenticator;
   readonly getOwnerToken: GetOwnerToken | undefined;
   readonly meters: DelegationMeters;
   readonly durations: LocalDurations;
@@ -68,7 +67,7 @@ interface DelegationParts {
 
 /** Opens delegation: jobs of this cluster on other clusters, and their jobs on this one. */
 export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
-  const { catalog, federation, authenticator, getOwnerToken, meters, durations } = parts;
+  const { catalog, federation, getOwnerToken, meters, durations } = parts;
   const { jobs, line, staging } = parts.running;
   const { coordination, workers, lines } = federation;
   const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'delegation failed');
@@ -159,8 +158,6 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     server,
     workers,
     coordination,
-    authenticate: (credential: Parameters<typeof authorizationFor>[0]) =>
-      authenticator.system([authorizationFor(credential)]),
     clusterId: config.clusterId,
   };
   return {

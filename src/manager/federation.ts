@@ -18,7 +18,7 @@ import {
   selfPeer,
   type Workers,
 } from '../federation/index.ts';
-import { type Authenticator, grantCondition } from '../identity/index.ts';
+import { type Authenticator, grantCondition, narrowingCondition } from '../identity/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import { Secret } from '../lib/secret.ts';
 import type { ClusterStore, Service } from '../model/service/index.ts';
@@ -105,11 +105,18 @@ export async function openFederation(
       return { clusterId, endpoint, instance, store, issuers: catalog.users.aliases };
     },
     mostMembers,
-    ...(getOwnerToken && { getOwnerToken: (service: Service) => getOwnerToken(service, 'federation') }),
+    ...(getOwnerToken && {
+      getOwnerToken: (service: Service, audience?: string) => getOwnerToken(service, 'federation', audience),
+    }),
     ...(outstanding && { outstanding }),
     conditions: async (service) => {
-      const condition = await grantCondition(service, catalog, config.grantWarnDays);
-      return condition ? [condition] : [];
+      const members = service.definition.federation?.members ?? [];
+      const clusters = new Set(members.map(({ cluster_id }) => cluster_id));
+      const conditions = [
+        await grantCondition(service, catalog, config.grantWarnDays),
+        await narrowingCondition(service, clusters, catalog),
+      ];
+      return conditions.filter((each) => each !== undefined);
     },
     audit,
     onMemberHealth({ problem, ...look }) {

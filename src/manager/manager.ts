@@ -105,7 +105,6 @@ export async function startManager(
   const parts = {
     catalog,
     federation,
-    authenticator,
     getOwnerToken,
     meters: delegationMeters(meters),
     durations,

@@ -42,7 +42,7 @@ export interface Origin {
   open(job: ForwardedJob, as: MemberKey): Promise<void>;
 }
 
-/** Credentials for calls to a member: the member key of the federation, and a token of the owner if there is a grant. */
+/** Credentials for calls to a member: the member key, and for a manager written in Go a token of the owner. */
 export interface PeerCredentials extends MemberKey {
   readonly bearer?: Secret;
 }

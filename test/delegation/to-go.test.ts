@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { delegatingBody, inState } from '../support/delegation.ts';
+import { delegatingBody, endedWell, inState, placeOf } from '../support/delegation.ts';
 import { create, expectStatus, type TestCluster } from '../support/federation.ts';
+import { startIssuer } from '../support/issuer.ts';
 import { ALICE } from '../support/issuer-users.ts';
 import { eventually, Outside } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, startTestManager } from '../support/manager.ts';
@@ -133,5 +134,64 @@ describe('to Go: a job at a Go manager', () => {
       const log = await origin.call('GET', `/system/logs/${name}/${id}${query}`, { as: people.alice });
       assert.equal(expectStatus(log, 200).text, `said by ${id}\n`);
     });
+  }
+});
+
+describe('to Go: the token of the owner', () => {
+  const conditions = async (name: string) => {
+    const path = `/system/federation/${name}?include=status`;
+    const { json } = expectStatus(await origin.call('GET', path, { as: people.alice }), 200);
+    return (json() as { conditions?: { type: string; reason: string }[] }).conditions ?? [];
+  };
+
+  for (const [what, token] of [
+    ['a text that is not a token', 'dummy-token'],
+    ['a JWT of an unknown issuer', 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEiLCJhenAiOjV9.'],
+  ] as const) {
+    test(`to Go: with ${what}, jobs stay at the origin (F9)`, async () => {
+      const name = token === 'dummy-token' ? 'dummy' : 'forged';
+      const members = [{ type: 'oscar', cluster_id: GO.id, service_name: name }];
+      await create(origin, people.alice, delegatingBody(name, members, token, { script: 'true' }));
+      for (const body of ['one', 'two']) {
+        const job = await endedWell(origin, people.alice, name, await origin.outside.submit(people.alice, name, body));
+        assert.equal(placeOf(job), origin.id);
+        assert.match(job.decisions.at(-1)?.candidates.find(({ refusal }) => refusal)?.refusal ?? '', /token/);
+        assert.ok(!go.jobs.has(job.id));
+      }
+      const [condition] = await conditions(name);
+      assert.equal(condition?.type, 'CredentialsExpired');
+      assert.match(condition.reason, /its issuer refuses the refresh token .*: send a new refresh token$/);
+      expectStatus(await origin.call('GET', '/health'), 200);
+    });
+  }
+
+  test('to Go: if the issuer cannot narrow it, the federation says so', async () => {
+    await delegated('wide');
+    const condition = (await conditions('wide')).find(({ type }) => type === 'TokenNotNarrowed');
+    assert.match(condition?.reason ?? '', /^"go-cluster" gets access tokens that are valid elsewhere too: .*RFC 8693/);
+    assert.equal(audienceOf('wide'), 'oscar');
+  });
+
+  test('to Go: is valid at the Go manager alone if the issuer can narrow it', async () => {
+    const able = opened.use(await startIssuer({ exchangeAudiences: [GO.id] }));
+    const alice = await able.tokensFor(ALICE);
+    const clusters = JSON.stringify({ [GO.id]: { endpoint: wire.url, kind: 'upstream' } });
+    const issuer = { ...people.settings, OIDC_ISSUERS: able.url, OIDC_CLIENT_ID: 'oscar', OSCAR_CLUSTERS: clusters };
+    const manager = opened.use(await startTestManager(issuer));
+    const as = `Bearer ${alice.accessToken}`;
+    const members = [{ type: 'oscar', cluster_id: GO.id, service_name: 'narrow' }];
+    const body = delegatingBody('narrow', members, alice.refreshToken, { script: 'true' });
+    expectStatus(await manager.call('POST', '/system/services', { as, body }), 201);
+    const id = await new Outside(manager.url).submit(as, 'narrow', 'x');
+    await eventually(() => assert.ok(go.jobs.has(id)));
+    assert.equal(audienceOf('narrow'), GO.id);
+    const { json } = await manager.call('GET', '/system/federation/narrow?include=status', { as });
+    assert.deepEqual((json() as { conditions?: object[] }).conditions, []);
+  });
+
+  /** The audience of the token that an offer to this service had. */
+  function audienceOf(name: string): unknown {
+    const { headers } = wire.seen.find(({ path }) => path === `/job/${name}`) ?? assert.fail('there was no offer');
+    return JSON.parse(Buffer.from(headers.authorization?.split('.')[1] ?? '', 'base64url').toString())['aud'];
   }
 });

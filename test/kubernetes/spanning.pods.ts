@@ -7,7 +7,6 @@ import {
   delegating,
   endedWell,
   expectStagingEmpty,
-  offersTo,
   placeOf,
   startDelegation,
   storyOf,
@@ -154,7 +153,6 @@ test('security: a pod with a delegated job has no token and no long-lived key, a
   ]);
   const nobodys = {
     'the refresh token': refreshToken,
-    'the token of the offer': offersTo(kubernetes, name)[0]?.headers.authorization?.slice(7) ?? assert.fail(),
     'the member key': keyOfMember(name),
     'the login of Alice': people.alice.slice(7),
     'the key of the store of the origin': root.secret_key,

@@ -80,11 +80,12 @@ export const users = {
   },
   oidcTokenExchange: {
     name: 'OIDC_TOKEN_EXCHANGE',
-    kind: kind.flag,
-    default: 'false',
+    kind: kind.oneOf('auto', 'true', 'false'),
+    default: 'auto',
     meaning:
-      'Restrict tokens that are sent to another cluster to that cluster: their audience is its id. Needs issuers that ' +
-      'support token exchange (RFC 8693).',
+      'Restrict the access tokens that managers written in Go get to their cluster, by token exchange (RFC 8693): the ' +
+      'audience is the id of the cluster. `auto`: if the issuer supports it; otherwise the status of the federation ' +
+      'says why not. `true`: always; no such manager gets a token that is not restricted. `false`: never.',
   },
   usersAdmin: {
     name: 'USERS_ADMIN',

@@ -225,10 +225,20 @@ test('offer: a job that entered at a former member fails with that reason', asyn
   assert.equal(record.timeline.at(-1)?.reason, 'MemberGone');
 });
 
-test('offer: an offer has a token of the owner for that cluster; without one the job waits with the reason', async () => {
+test('offer: a member with a member key gets no token of the owner, and none is requested', async () => {
+  const getOwnerToken = () => Promise.reject(new Error('no token is requested'));
+  await using scene = await openScene({ deps: { getOwnerToken } });
+  scene.fill();
+  await scene.until(await scene.submit(), isDelegated);
+  assert.equal(scene.target('b').offers[0]?.as.bearer, undefined);
+});
+
+test('offer: a Go manager gets a token of the owner for that cluster; without one the job waits with the reason', async () => {
   const expired = new OscarError('credentials-expired', 'the refresh token has expired: bring a new one');
   let getOwnerToken = async (_: unknown, cluster: string) => new Secret(`token for ${cluster}`);
   await using scene = await openScene({
+    clusters: ['b'],
+    upstream: ['b'],
     deps: { getOwnerToken: (service, cluster) => getOwnerToken(service, cluster) },
   });
   scene.fill();
@@ -247,7 +257,12 @@ test('offer: an offer has a token of the owner for that cluster; without one the
 
 test('offer: services of the administrator need no token', async () => {
   const getOwnerToken = () => Promise.reject(new Error('nobody is asked'));
-  await using scene = await openScene({ owner: 'cluster_admin', deps: { getOwnerToken } });
+  await using scene = await openScene({
+    clusters: ['b'],
+    upstream: ['b'],
+    owner: 'cluster_admin',
+    deps: { getOwnerToken },
+  });
   scene.fill();
   await scene.until(await scene.submit(), isDelegated);
   assert.equal(scene.target('b').offers[0]?.as.bearer, undefined);

@@ -25,7 +25,7 @@ import {
 } from './choose-member.ts';
 import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import { LocalFallback } from './local-fallback.ts';
-import { credentialsFor, NO_METERS, type OriginDeps } from './origin.ts';
+import { credentialsFor, NO_METERS, needsOwnerToken, type OriginDeps } from './origin.ts';
 import type { RemoteAttempts } from './remote-attempts.ts';
 import { isPolled } from './target-poller.ts';
 import { currentPlacement, toOffering } from './transitions.ts';
@@ -493,17 +493,17 @@ function toOffer(record: JobRecord, { member, federation, event }: OfferParts, {
 }
 
 /**
- * An access token of the owner for this member. Undefined if none is needed; a string, the reason, if none could be
- * obtained.
+ * An access token of the owner for a member on a Go manager, which knows no member keys. Undefined if the member needs
+ * none; a string, the reason, if none could be obtained.
  */
 async function bearerFor(
-  { type, place }: DelegationMember,
+  member: DelegationMember,
   { service }: DelegatingFederation,
   { getOwnerToken, report }: Pick<OriginDeps, 'getOwnerToken' | 'report'>,
 ): Promise<Secret | string | undefined> {
-  if (!getOwnerToken || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
+  if (!getOwnerToken || !needsOwnerToken(member) || service.owner === CLUSTER_ADMIN) return undefined;
   try {
-    return await getOwnerToken(service, place);
+    return await getOwnerToken(service, member.place);
   } catch (problem) {
     if (problem instanceof OscarError) return problem.message;
     report(problem, { service: service.definition.name, id: '' });

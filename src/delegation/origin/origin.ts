@@ -38,7 +38,7 @@ export interface OriginDeps {
   readonly ownStatus: () => { readonly snapshot: Snapshot; readonly waiting: number };
   /** This cluster's id, and its store as other clusters reach it. */
   readonly self: { readonly clusterId: string; readonly store: ClusterStore };
-  /** Gets an access token of a service's owner for a cluster. Absent: members are asked without a token. */
+  /** Gets an access token of a service's owner for a cluster whose manager is written in Go. */
   readonly getOwnerToken?: (service: Service, clusterId: string) => Promise<Secret>;
   /** Commits the results of an attempt. If it throws, a later try may succeed. */
   readonly commit: (order: CommitOrder) => Promise<CommitResult>;
@@ -81,14 +81,19 @@ export const placeInRecord = (member: string): string => member.split('/')[0] ??
  * The credentials for requests about jobs that a member has: its member key, or a token of the owner for a Go manager.
  */
 export async function credentialsFor(
-  { sendsReports, type, credentials, place }: DelegationMember,
+  member: DelegationMember,
   { service }: DelegatingFederation,
   { getOwnerToken }: Pick<OriginDeps, 'getOwnerToken'>,
 ): Promise<PeerCredentials> {
-  return sendsReports || type === 'endpoint' || !getOwnerToken
-    ? credentials
-    : { ...credentials, bearer: await getOwnerToken(service, place) };
+  const { credentials, place } = member;
+  return getOwnerToken && needsOwnerToken(member)
+    ? { ...credentials, bearer: await getOwnerToken(service, place) }
+    : credentials;
 }
+
+/** Does the manager of this member know users only, and no member keys? Only Go managers get a token of the owner. */
+export const needsOwnerToken = ({ type, sendsReports }: Pick<DelegationMember, 'type' | 'sendsReports'>): boolean =>
+  type === 'oscar' && !sendsReports;
 
 /** Metrics of delegation; times are in seconds. */
 export interface DelegationMeters {

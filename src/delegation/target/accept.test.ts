@@ -226,11 +226,13 @@ test('pinned: a queued job is reported to its origin, and leaves the queue when 
   await eventually(() => assert.equal(target.dispatcher.waiting, 0));
 });
 
-test("accept: an offer that is not in the name of the worker's owner is rejected", async (t) => {
+test('accept: an offer for a service that is not a worker of the federation is rejected', async (t) => {
   const target = await openTarget(t);
-  const bob = { kind: 'user', uid: BOB, name: BOB, groups: [], operator: false } as const;
-  for (const principal of [bob, { kind: 'admin' } as const]) {
-    const offer = target.taken.offer(offered(), { ...target.from, principal });
-    await assert.rejects(offer, { code: 'offer-not-allowed' });
+  const { federation: _, ...plain } = target.worker.service;
+  for (const from of [
+    { ...target.from, uid: 'another' },
+    { ...target.from, worker: { ...target.worker, service: plain } },
+  ]) {
+    await assert.rejects(target.taken.offer(offered(), from), { code: 'offer-not-allowed' });
   }
 });

@@ -1,8 +1,7 @@
 import { type HostedJobs, jobKeyText, readLog } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
-import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type RemoteLogOptions } from '../../peers/index.ts';
-import type { AuthenticatedCoordinator, AuthenticatedOwner, TargetServer } from '../server.ts';
+import type { AuthenticatedCoordinator, TargetServer } from '../server.ts';
 import { acceptOffer, type TakenOffer, type WorkerService } from './accept.ts';
 import { prepareDelegated } from './prepare.ts';
 import { keepReporting, reportCancelled, reportResult } from './reporting.ts';
@@ -22,7 +21,7 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
     this.#closing.abort();
   }
 
-  async offer(offer: Offer, from: AuthenticatedOwner): Promise<TakenOffer> {
+  async offer(offer: Offer, from: AuthenticatedCoordinator): Promise<TakenOffer> {
     return acceptOffer(offer, workerOf(from), from.member, this.#deps);
   }
 
@@ -56,12 +55,11 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
   }
 }
 
-/** The worker, if the principal may run jobs there. */
-function workerOf({ worker: { service }, principal }: AuthenticatedOwner): WorkerService {
-  const { definition, owner, federation } = service;
-  const who = principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid;
-  if (owner === who && federation?.role === 'worker') return { ...service, federation };
-  throw new DelegationError('offer-not-allowed', `the worker "${definition.name}" belongs to another user`);
+/** The worker that the key belongs to. */
+function workerOf({ worker: { service }, uid }: AuthenticatedCoordinator): WorkerService {
+  const { definition, federation } = service;
+  if (federation?.role === 'worker' && federation.uid === uid) return { ...service, federation };
+  throw new DelegationError('offer-not-allowed', `"${definition.name}" is not a worker of this federation`);
 }
 
 /** The log of an attempt, for its origin. Throws `job-gone` before the first chunk is read. */

@@ -24,7 +24,7 @@ import type { JobStore, ObjectStore, Runner, ServiceRecord } from '../../ports/i
 import type { ObjectStoreServer } from '../../s3-server/index.ts';
 import { createObjectProbe } from '../../staging/index.ts';
 import { embeddedStore, scratch } from '../../staging/transfers/embedded-store.fixture.ts';
-import type { AuthenticatedOwner } from '../server.ts';
+import type { AuthenticatedCoordinator } from '../server.ts';
 import type { TakenOffer, WorkerService } from './accept.ts';
 import { DelegationTarget } from './delegation-target.ts';
 import { mortal } from './mortal.fixture.ts';
@@ -183,9 +183,8 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     return this.worker.service as WorkerService;
   }
 
-  get from(): AuthenticatedOwner {
-    const principal = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
-    return { uid: this.service.federation.uid, member: MEMBER, worker: this.worker, principal };
+  get from(): AuthenticatedCoordinator {
+    return { uid: this.service.federation.uid, member: MEMBER, worker: this.worker };
   }
 
   async begin(): Promise<this> {

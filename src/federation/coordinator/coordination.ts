@@ -29,8 +29,11 @@ export interface Coordination {
     readonly issuers: IssuerAliases;
   };
   readonly mostMembers: number;
-  /** Mints an access token of the owner from the grant of the service. Absent if no issuer is configured. */
-  readonly getOwnerToken?: (service: Service) => Promise<Secret>;
+  /**
+   * Mints an access token of the owner from the grant of the service; with an audience, for that cluster only if possible.
+   * Absent if no issuer is configured.
+   */
+  readonly getOwnerToken?: (service: Service, audience?: string) => Promise<Secret>;
   /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent if jobs are never delegated. */
   readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
   /** What the owner must know about a federation besides its members, such as an expired grant. */

@@ -73,7 +73,9 @@ export function ownerCredentials(
     if (!getOwnerToken) {
       throw new PeerError('refused', 'no credentials for this member are stored: update the service once with PUT');
     }
-    return { kind: 'bearer', token: await getOwnerToken(service).catch(cannotGetToken) };
+    // A Go manager gets such tokens again and again; others get one to prove the ownership of a worker, and know its key then.
+    const audience = address.kind === 'upstream' ? address.clusterId : undefined;
+    return { kind: 'bearer', token: await getOwnerToken(service, audience).catch(cannotGetToken) };
   };
 }
 

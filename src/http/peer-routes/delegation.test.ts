@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { MemoryServer, PERMIT } from '../../delegation/memory-server.fixture.ts';
 import type { Coordination, Federations } from '../../federation/index.ts';
 import { Secret } from '../../lib/secret.ts';
-import { ALICE, authenticator, openFederated } from '../../peers/client/federated.fixture.ts';
+import { ALICE, openFederated } from '../../peers/client/federated.fixture.ts';
 import { HttpOrigin } from '../../peers/client/http-origin.ts';
 import { HttpTarget } from '../../peers/client/http-target.ts';
 import { PeerConnection } from '../../peers/connection/peer-connection.ts';
@@ -40,7 +40,6 @@ async function openManager() {
   app.post('/job/:name', async () => 'for people');
   app.delete('/system/jobs/:name/:id', async () => 'for people');
   delegationRoutes(app, {
-    authenticator,
     delegation: federated.server,
     federations: {
       workers: federated.workers,
@@ -106,7 +105,6 @@ const OFFER_CALL: Call = {
   method: 'POST',
   path: '/job/demo',
   text: JSON.stringify({ storage_provider: 'default', event: '{}', offer: OFFER }),
-  headers: { authorization: `Bearer ${ALICE.reveal()}` },
 };
 const REPORT_CALL: Call = {
   method: 'POST',
@@ -273,7 +271,7 @@ describe('what managers are answered about jobs', () => {
     const endless = () => new ReadableStream({ pull: (to) => to.enqueue(Buffer.alloc(65_536)) });
     const calls: [Call, MemberKey, number][] = [
       [OFFER_CALL, unknown(target.speaker), 404],
-      [{ ...OFFER_CALL, headers: { authorization: 'Bearer junk' } }, target.speaker, 401],
+      [{ ...OFFER_CALL, headers: { authorization: `Bearer ${ALICE.reveal()}` } }, unknown(target.speaker), 404],
       [OPEN_CALL, unknown(origin.member), 410],
     ];
     for (const [call, as, status] of calls) {
@@ -285,6 +283,18 @@ describe('what managers are answered about jobs', () => {
       });
       assert.equal(answer.status, status);
     }
+  });
+
+  test('offer: an Authorization header, as an earlier version sent it, is not read', async () => {
+    await using manager = await openManager();
+    const { speaker } = manager.target;
+    for (const authorization of [`Bearer ${ALICE.reveal()}`, 'Bearer expired', 'Basic junk']) {
+      const offered = await sendSigned(manager, { ...OFFER_CALL, headers: { authorization } }, speaker);
+      assert.equal(offered.status, 201, authorization);
+    }
+    const forged = { ...OFFER_CALL, headers: { authorization: `Bearer ${ALICE.reveal()}` } };
+    const refused = await sendSigned(manager, forged, { ...speaker, key: new Secret('f'.repeat(64)) });
+    assert.equal(refused.status, 401);
   });
 
   test('no key of a permit, no token and no signature is ever logged', async () => {

@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { DelegationServer } from '../../delegation/index.ts';
 import type { AuthenticatedWorker } from '../../federation/index.ts';
 import { authenticateWorker, type Federations, precheckWorker } from '../../federation/index.ts';
-import type { Authenticator } from '../../identity/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, readAttempt, readOpened, readReport, writePermit } from '../../peers/index.ts';
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
@@ -14,7 +13,6 @@ import { readMemberClaim, signedParts } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
 export interface DelegationDeps {
-  readonly authenticator: Authenticator;
   readonly delegation: DelegationServer;
   readonly federations: Federations;
   readonly maxEventBytes: number;

@@ -1,15 +1,9 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import {
-  type AuthenticatedCoordinator,
-  type AuthenticatedOwner,
-  authenticateOwner,
-  findClaimedWorker,
-} from '../../delegation/index.ts';
+import { type AuthenticatedCoordinator, findClaimedWorker } from '../../delegation/index.ts';
 import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, parseTrace, readOffer, writeStatus } from '../../peers/index.ts';
-import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst } from '../open-answers.ts';
@@ -18,19 +12,11 @@ import { SIGNED } from '../routing.ts';
 import { headerText, readMemberClaim, signedParts } from '../signed.ts';
 import type { DelegationDeps } from './delegation.ts';
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Whom an offer claims to be for; known before the body is read. */
-    offered: AuthenticatedOwner | undefined;
-  }
-}
-
 /** The side of the target: the coordinator of a worker offers jobs, looks at them, and ends them. */
 export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
-  const { authenticator, delegation, maxEventBytes, open } = deps;
+  const { delegation, maxEventBytes, open } = deps;
   const { workers } = deps.federations;
   const route = { ...SIGNED, schema: { hide: true } };
-  app.decorateRequest('offered', undefined);
 
   const coordinator = async (request: FastifyRequest, service: string): Promise<AuthenticatedCoordinator> => {
     await authenticateCoordinator({ ...signedParts(request), service }, workers);
@@ -46,12 +32,11 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   const offers = {
     ...route,
     bodyLimit: longestBody(maxEventBytes),
+    // An earlier version sent a token of the owner as well. It is not read, so that such an offer is still accepted.
     ...beforeBody(async (request) => {
       const { uid, member } = readMemberClaim(request);
-      const claimed = await findClaimedWorker({ uid, member }, nameParam(request), workers.catalog);
+      await findClaimedWorker({ uid, member }, nameParam(request), workers.catalog);
       await known(request, nameParam(request));
-      const principal = await authenticateOwner(claimed.worker, () => systemPrincipal(request, authenticator));
-      request.offered = { ...claimed, principal };
     }),
   };
   app.post('/job/:name', offers, async (request, reply) => {
@@ -60,7 +45,7 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     const read = requireValid(readOffer(readJsonBody(request)));
     if (read.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
     const offer = { ...read, service, ...parseTrace(headerText(request, 'traceparent')) };
-    const { attempt } = await delegation.offer(offer, { ...from, principal: ownerIn(request) });
+    const { attempt } = await delegation.offer(offer, from);
     return reply.code(201).header('location', `/system/jobs/${service}/${attempt}`).send({ attempt });
   });
 
@@ -93,9 +78,4 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     const [, service = ''] = readMemberClaim(request).member.split('/');
     return writeStatus(await delegation.status(await coordinator(request, service)));
   });
-}
-
-function ownerIn({ offered }: FastifyRequest): AuthenticatedOwner['principal'] {
-  if (!offered) throw new Error('an offer came past its authentication');
-  return offered.principal;
 }

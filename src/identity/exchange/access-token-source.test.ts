@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
 import { startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
+import type { Secret } from '../../lib/secret.ts';
 import { ADMIN, submit } from '../grants/vault.fixture.ts';
 import { createTokenVerifier } from '../oidc/token-verifier.ts';
 import type { AccessTokenSourceOptions } from './access-token-source.ts';
@@ -196,7 +197,7 @@ describe('no access token', () => {
     await refused({ client: undefined }, /set OIDC_CLIENT_ID/);
     await refused({ client: { id: 'unknown' } }, /invalid_client.*OIDC_CLIENT_SECRET/);
     await refused({ issuers: [] }, /no longer accepted here/);
-    await refused({ issuers: [], narrow: true, client: undefined }, /no longer accepted here/);
+    await refused({ issuers: [], narrow: 'true', client: undefined }, /no longer accepted here/);
     await exchange.tokens.getToken(S1, 'offer');
     assert.equal(await condition(), undefined);
   });
@@ -219,7 +220,7 @@ describe('no access token', () => {
 });
 
 describe('access token for one audience', () => {
-  const narrow = { exchangeAudiences: ['cluster-b', 'cluster-c'], source: { narrow: true } };
+  const narrow = { exchangeAudiences: ['cluster-b', 'cluster-c'], source: { narrow: 'true' } } as const;
 
   test('is valid for that audience only, and cached per audience', async () => {
     await using exchange = await openExchange(narrow);
@@ -245,18 +246,65 @@ describe('access token for one audience', () => {
     await exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' });
   });
 
-  test('is not narrowed if OIDC_TOKEN_EXCHANGE is off or the issuer does not support it', async () => {
+  const aud = (token: Secret) => decodeJwt(token.reveal()).aud;
+
+  test('with auto is narrowed where the issuer can, otherwise not, and the grant stores why', async () => {
     await using able = await openExchange({ exchangeAudiences: ['cluster-b'] });
-    await using unable = await openExchange({ source: { narrow: true } });
-    for (const exchange of [able, unable]) {
-      await exchange.submit('s1');
+    await using unable = await openExchange();
+    await using off = await openExchange({ exchangeAudiences: ['cluster-b'], source: { narrow: 'false' } });
+    const cases = [
+      [able, 'cluster-b', 'cluster-b', undefined],
+      [able, 'cluster-x', 'oscar', /does not issue a token for "cluster-x" alone .*invalid_target/],
+      [unable, 'cluster-b', 'oscar', /does not support token exchange \(RFC 8693\)$/],
+      [off, 'cluster-b', 'oscar', /^OIDC_TOKEN_EXCHANGE is false$/],
+    ] as const;
+    for (const exchange of [able, unable, off]) await exchange.submit('s1');
+    for (const [exchange, audience, expected, reason] of cases) {
       for (const why of ['one', 'two']) {
-        const token = await exchange.tokens.getToken(S1, why, { audience: 'cluster-b' });
-        assert.equal(decodeJwt(token.reveal()).aud, 'oscar');
+        assert.equal(aud(await exchange.tokens.getToken(S1, why, { audience })), expected);
       }
+      const { grant } = await exchange.grant('s1');
+      if (reason) assert.match(grant.wide?.[audience] ?? '', reason);
+      else assert.equal(grant.wide?.[audience], undefined);
     }
-    const told = (lines: string[]) => lines.filter((line) => line.includes('not narrowed')).length;
-    assert.deepEqual([told(able.lines), told(unable.lines)], [0, 1]);
+    const said = (lines: string[]) => lines.filter((line) => line.includes('not narrowed')).length;
+    assert.deepEqual([said(able.lines), said(unable.lines), said(off.lines)], [1, 1, 1], 'each reason is logged once');
+  });
+
+  test('with true is never wider: if the issuer cannot narrow it, there is none', async () => {
+    await using exchange = await openExchange({ source: { narrow: 'true' } });
+    await exchange.submit('s1');
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' }), {
+      code: 'exchange-refused',
+      message: /no access token is sent to "cluster-b" .* does not support token exchange/,
+    });
+  });
+
+  test('is not taken from an issuer that ignores the audience', async () => {
+    await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'] });
+    await exchange.submit('s1');
+    const broad = await exchange.tokens.getToken(S1, 'wide');
+    const restore = exchange.issuer.answerInstead('token', (_request, response) => {
+      const answer = { access_token: broad.reveal(), issued_token_type: 'x', token_type: 'Bearer', expires_in: 60 };
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+    assert.equal(aud(await exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' })), 'oscar');
+    assert.ok((await exchange.grant('s1')).grant.wide?.['cluster-b']);
+    restore();
+    exchange.wait(HOUR / 2);
+    assert.equal(aud(await exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' })), 'cluster-b');
+    assert.equal((await exchange.grant('s1')).grant.wide?.['cluster-b'], undefined);
+  });
+
+  test('is not widened while the issuer is down', async () => {
+    await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'] });
+    await exchange.submit('s1');
+    await exchange.tokens.getToken(S1, 'wide');
+    await exchange.issuer.stop();
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' }), {
+      code: 'issuer-unavailable',
+    });
+    assert.equal((await exchange.grant('s1')).grant.wide, undefined);
   });
 });
 
@@ -310,7 +358,7 @@ describe('revocation of a grant', () => {
 });
 
 test('audit log: every use of a grant is recorded, and no token is logged', async () => {
-  await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'], source: { narrow: true } });
+  await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'], source: { narrow: 'true' } });
   const seen = [await exchange.submit('s1')];
   for (const why of ['offer', 'again']) {
     seen.push((await exchange.tokens.getToken(S1, why)).reveal(), (await exchange.grant('s1')).token?.reveal() ?? '');

@@ -7,7 +7,7 @@ import { findGrant } from '../grants/attach.ts';
 import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
 import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
-import { endGrant, proveGrant, recordRefusal, recordUse, rotateGrant } from '../grants/lifecycle.ts';
+import { endGrant, proveGrant, recordRefusal, recordUse, recordWideToken, rotateGrant } from '../grants/lifecycle.ts';
 import type { OidcLogger } from '../oidc/issuer.ts';
 import { type IssuerSettings, UserNames } from '../user-names.ts';
 import {
@@ -28,8 +28,8 @@ export interface AccessTokenSourceOptions extends IssuerSettings {
   readonly verifier?: TokenVerifier | undefined;
   /** `OIDC_CLIENT_ID` and `OIDC_CLIENT_SECRET`. */
   readonly client?: OidcClient | undefined;
-  /** `OIDC_TOKEN_EXCHANGE`: request tokens for a single audience. */
-  readonly narrow?: boolean | undefined;
+  /** `OIDC_TOKEN_EXCHANGE`: whether tokens for an audience are restricted to it. `auto` by default. */
+  readonly narrow?: 'auto' | 'true' | 'false' | undefined;
   readonly log: OidcLogger;
 }
 
@@ -60,8 +60,6 @@ export class AccessTokenSource {
   /** Rotated refresh tokens that could not be stored yet, by grant. The stored ones are spent, so losing these ends the grant. */
   readonly #unsaved = new Map<string, Rotation>();
 
-  readonly #cannotNarrow = new Set<string>();
-
   constructor(options: AccessTokenSourceOptions) {
     const { vault, issuers, log } = options;
     this.#options = options;
@@ -72,23 +70,17 @@ export class AccessTokenSource {
 
   /**
    * Returns an access token of the service's owner; `why` goes to the audit log. With an audience, the token is valid for
-   * that audience only, if `OIDC_TOKEN_EXCHANGE` is on and the issuer supports it.
+   * that audience only, or the grant stores why it is not. With `narrow: 'true'` such a token is never returned.
    *
    * @throws {ExchangeError}, or the error of the secret store if the vault cannot be reached
    */
   async getToken(service: GrantService, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
-    const { vault, narrow, log } = this.#options;
+    const { vault, log } = this.#options;
     const { grant, token: refresh } = await this.#usableGrant(service);
     // The issuer is resolved only on a cache miss.
     const issuer = () => this.#recordingRefusal(grant, async () => this.#issuerFor(grant, refresh));
     const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant, await issuer()));
-    const { token } =
-      audience !== undefined && narrow && (await this.#canNarrow((await issuer()).server))
-        ? await this.#tokens.get(`${grant.id} ${audience}`, async () => {
-            const { server, client } = await issuer();
-            return server.narrow(await wide(), audience, client);
-          })
-        : await wide();
+    const { token } = audience === undefined ? await wide() : await this.#narrowed(grant, audience, issuer, wide);
     recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() }, log);
     return token;
   }
@@ -146,18 +138,57 @@ export class AccessTokenSource {
     };
   }
 
-  /** If the issuer does not support it, tokens are used as they were granted, and the log says so once. */
-  async #canNarrow(server: AuthorizationServer): Promise<boolean> {
-    if (await server.canNarrow()) return true;
-    const { url: issuer } = server;
-    if (!this.#cannotNarrow.has(issuer)) {
-      this.#options.log.warn(
-        { issuer },
-        'issuer does not support token exchange (RFC 8693): tokens for members are not narrowed',
-      );
+  async #narrowed(
+    grant: Grant,
+    audience: string,
+    issuer: () => Promise<IssuerClient>,
+    wide: () => Promise<AccessToken>,
+  ): Promise<AccessToken> {
+    const narrowed = await this.#tryNarrow(grant, audience, issuer, wide);
+    if (typeof narrowed !== 'string') {
+      await this.#recordWide(grant, audience, undefined);
+      return narrowed;
     }
-    this.#cannotNarrow.add(issuer);
-    return false;
+    if (this.#options.narrow !== 'true') {
+      const token = await wide();
+      await this.#recordWide(grant, audience, narrowed);
+      return token;
+    }
+    const message = `no access token is sent to "${audience}" unless it is valid there alone (OIDC_TOKEN_EXCHANGE): ${narrowed}`;
+    throw new ExchangeError('exchange-refused', message);
+  }
+
+  /**
+   * Returns why the token cannot be narrowed if that is for good. An issuer that is unavailable throws instead: an outage
+   * must not widen a token.
+   */
+  async #tryNarrow(
+    grant: Grant,
+    audience: string,
+    issuer: () => Promise<IssuerClient>,
+    wide: () => Promise<AccessToken>,
+  ): Promise<AccessToken | string> {
+    if (this.#options.narrow === 'false') return 'OIDC_TOKEN_EXCHANGE is false';
+    const { server } = await issuer();
+    if (!(await server.canNarrow())) return `${server.url} does not support token exchange (RFC 8693)`;
+    try {
+      return await this.#tokens.get(`${grant.id} ${audience}`, async () =>
+        server.narrow(await wide(), audience, (await issuer()).client),
+      );
+    } catch (error) {
+      if (error instanceof ExchangeError && error.code === 'exchange-refused') return error.message;
+      throw error;
+    }
+  }
+
+  /** Only for display, as {@link #recordRefusal}. */
+  async #recordWide({ id, wide }: Grant, audience: string, reason: string | undefined): Promise<void> {
+    if (wide?.[audience] === reason) return;
+    const { vault, log } = this.#options;
+    if (reason !== undefined) log.warn({ grant: id, audience, reason }, 'access token not narrowed');
+    await recordWideToken(id, audience, reason, vault).catch((err: unknown) =>
+      log.warn({ grant: id, err }, 'reason for a wide token not recorded'),
+    );
   }
 
   async #exchange(grant: Grant, issuer: IssuerClient): Promise<AccessToken> {

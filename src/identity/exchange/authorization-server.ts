@@ -1,3 +1,4 @@
+import { decodeJwt, type JWTPayload } from 'jose';
 import {
   allowInsecureRequests,
   type ClientAuth,
@@ -85,7 +86,10 @@ export class AuthorizationServer {
     return Array.isArray(types) && types.includes(TOKEN_EXCHANGE);
   }
 
-  /** Exchanges an access token for one that is valid for a single audience. */
+  /**
+   * Exchanges an access token for one that is valid for a single audience. An issuer that ignores the audience counts as one
+   * that refuses: a token that names another audience is not returned. An opaque token cannot be checked.
+   */
   async narrow({ token }: AccessToken, audience: string, client: OidcClient): Promise<AccessToken> {
     const { metadata } = await this.issuer();
     const response: IssuerResponse = {};
@@ -102,6 +106,12 @@ export class AuthorizationServer {
     );
     if (tokens === 'token-invalid') throw this.#refused(what, response);
     if (!tokens) throw this.unavailable(new Error('its answer has no usable token'));
+    if (!isForAudience(tokens.access_token, audience)) {
+      throw new ExchangeError(
+        'exchange-refused',
+        `${this.url} does not restrict tokens to the audience that is requested`,
+      );
+    }
     return toAccessToken(tokens, since);
   }
 
@@ -195,6 +205,17 @@ function clientAuthFor(metadata: Issuer['metadata'], secret: Secret): ClientAuth
   const methods = metadata['token_endpoint_auth_methods_supported'];
   const acceptsBasic = !Array.isArray(methods) || methods.includes('client_secret_basic');
   return acceptsBasic ? ClientSecretBasic(secret.reveal()) : ClientSecretPost(secret.reveal());
+}
+
+/** Whether a JWT names this audience and no other. */
+function isForAudience(token: string, audience: string): boolean {
+  let claims: JWTPayload;
+  try {
+    claims = decodeJwt(token);
+  } catch {
+    return true;
+  }
+  return [claims.aud].flat().every((each) => each === audience);
 }
 
 function toAccessToken(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {

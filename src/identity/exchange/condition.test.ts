@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endGrant } from '../grants/lifecycle.ts';
+import { endGrant, recordWideToken } from '../grants/lifecycle.ts';
 import { ADMIN, openVault, submit, user } from '../grants/vault.fixture.ts';
-import { grantCondition } from './condition.ts';
+import { grantCondition, narrowingCondition } from './condition.ts';
 
 const DAY = 24 * 60 * 60_000;
 const S1 = { uid: 's1', owner: 'alice' };
@@ -43,4 +43,19 @@ test('grant condition: a grant older than OSCAR_GRANT_WARN_DAYS warns, unless it
     since: '2026-01-11T00:00:00.000Z',
   });
   assert.equal(await grantCondition({ uid: 's2', owner: 'cluster_admin' }, vault, 10), undefined);
+});
+
+test('narrowing condition: names the current members that get wide tokens, with the reason, until they get narrow ones', async () => {
+  await using vault = openVault();
+  const clusters = new Set(['go-a', 'go-b']);
+  assert.equal(await narrowingCondition(S1, clusters, vault), undefined);
+  const id = await submit('t1', user('alice'), 's1', vault);
+  await recordWideToken(id, 'go-a', 'the issuer cannot', vault);
+  await recordWideToken(id, 'former', 'the issuer cannot', vault);
+  assert.deepEqual(await narrowingCondition(S1, clusters, vault), {
+    type: 'TokenNotNarrowed',
+    reason: '"go-a" gets access tokens that are valid elsewhere too: the issuer cannot',
+  });
+  await recordWideToken(id, 'go-a', undefined, vault);
+  assert.equal(await narrowingCondition(S1, clusters, vault), undefined);
 });

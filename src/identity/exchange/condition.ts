@@ -6,9 +6,10 @@ import { grantAge, type Vault } from '../grants/grant.ts';
 export interface GrantCondition {
   /**
    * `CredentialsExpired`: the manager cannot act for the owner any more. `CredentialsRefused`: it cannot at present, though
-   * the token may be valid. `CredentialsOld`: the token may expire soon.
+   * the token may be valid. `CredentialsOld`: the token may expire soon. `TokenNotNarrowed`: a member on a Go manager
+   * gets access tokens that are valid at other places too.
    */
-  readonly type: 'CredentialsExpired' | 'CredentialsRefused' | 'CredentialsOld';
+  readonly type: 'CredentialsExpired' | 'CredentialsRefused' | 'CredentialsOld' | 'TokenNotNarrowed';
   readonly reason: string;
   /** ISO 8601. Absent if it was not recorded. */
   readonly since?: string;
@@ -39,4 +40,17 @@ export async function grantCondition(
     reason: `the refresh token was sent ${Math.floor(age / DAY)} days ago: send a new one before it expires`,
     since: new Date(grant.createdAt + warnDays * DAY).toISOString(),
   };
+}
+
+/** Which of these clusters get access tokens of the owner that are not restricted to the cluster, and why. */
+export async function narrowingCondition(
+  service: Pick<Service, 'uid' | 'owner'>,
+  clusters: ReadonlySet<string>,
+  vault: Vault,
+): Promise<GrantCondition | undefined> {
+  const { grant } = (await findGrant(service, vault)) ?? {};
+  const wide = Object.entries(grant?.wide ?? {}).filter(([cluster]) => clusters.has(cluster));
+  if (!grant || grant.state === 'ended' || wide.length === 0) return undefined;
+  const reason = wide.map(([cluster, why]) => `"${cluster}" gets access tokens that are valid elsewhere too: ${why}`);
+  return { type: 'TokenNotNarrowed', reason: reason.join('; ') };
 }

@@ -25,6 +25,8 @@ export interface Grant {
   readonly endedAt?: number;
   /** Why the last exchange was refused, and since when exchanges are refused. The token may still be valid. */
   readonly refusal?: { readonly reason: string; readonly since: number } | undefined;
+  /** Clusters that get access tokens which are not restricted to them, each with the reason. */
+  readonly wide?: Readonly<Record<string, string>>;
   /** The lock for sending the token to its issuer. Stored under this name. */
   readonly turn?: GrantLock | undefined;
   readonly createdAt: number;

@@ -144,6 +144,30 @@ export async function recordRefusal(
   }
 }
 
+/**
+ * Stores why the tokens for a cluster are not restricted to it, for the status of the grant's services; undefined if they
+ * are. An unchanged reason is not written again.
+ */
+export async function recordWideToken(
+  id: string,
+  audience: string,
+  reason: string | undefined,
+  vault: Pick<Vault, 'secrets'>,
+): Promise<void> {
+  for (;;) {
+    const record = await readGrant(id, vault);
+    if (!record || !isAlive(record.grant) || record.grant.wide?.[audience] === reason) return;
+    const { [audience]: _, ...others } = record.grant.wide ?? {};
+    const wide = reason === undefined ? others : { ...others, [audience]: reason };
+    try {
+      await writeGrant({ ...record.grant, wide }, record.token, record.version, vault);
+      return;
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+}
+
 /** One use of a grant, for the audit log. */
 interface GrantUse {
   /** Id of the grant. */

@@ -3,27 +3,13 @@ import { MemoryServer } from '../../delegation/memory-server.fixture.ts';
 import type { LedgerMember } from '../../federation/coordinator/ledger.ts';
 import { createWorker, Ledgers } from '../../federation/index.ts';
 import { openScene, order, type Scene, WORKER } from '../../federation/worker/workers.fixture.ts';
-import { createAuthenticator } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { createService } from '../../services/index.ts';
-import { admin, alice, bob, body } from '../../services/services.fixture.ts';
+import { admin, alice, body } from '../../services/services.fixture.ts';
 import { memberKeyId } from '../connection/signature.ts';
-import { FederationError } from '../errors.ts';
 
+/** A token that no message about a job needs. */
 export const ALICE = new Secret('token-of-alice');
-export const BOB = new Secret('token-of-bob');
-
-export const authenticator = createAuthenticator({
-  admin: { username: 'admin', password: new Secret('password') },
-  oidc: {
-    async verify(token) {
-      if (token === ALICE.reveal()) return alice;
-      if (token === BOB.reveal()) return bob;
-      throw new FederationError('bad-signature', 'nobody knows this token');
-    },
-  },
-});
-
 /** A manager with two workers of others, and two federations of its own; what it says of jobs is in memory. */
 export async function openFederated() {
   const scene = openScene();
@@ -49,8 +35,7 @@ export async function openFederated() {
     server: new MemoryServer(),
     target: {
       service: 'demo',
-      speaker: { uid: ofAlice.uid, member: ofAlice.member, key: ofAlice.key, bearer: ALICE },
-      stranger: BOB,
+      speaker: { uid: ofAlice.uid, member: ofAlice.member, key: ofAlice.key },
       administered: { service: 'herd', speaker: { uid: ofAdmin.uid, member: ofAdmin.member, key: ofAdmin.key } },
     },
     origin: {

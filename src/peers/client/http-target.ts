@@ -15,7 +15,7 @@ import type {
 import { jobId, readCode } from '../messages/names.ts';
 import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
 import { readStatus } from '../messages/status.ts';
-import { authorization, type PeerAddress, PeerError } from '../peer.ts';
+import { type PeerAddress, PeerError } from '../peer.ts';
 import { validField } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
 
@@ -68,7 +68,6 @@ export class HttpTarget implements Target {
       'x-delegated-job-id': validField(jobId, job.id, this.#address),
       'x-delegated-from': from,
       ...(traceparent && { traceparent }),
-      ...(as.bearer && authorization({ kind: 'bearer', token: as.bearer }, clusterId)),
     };
     const path = `/job/${validField(serviceName, service, this.#address)}`;
     const body = writeOffer(offer);
