@@ -38,9 +38,9 @@ export async function bodyBytes({ body }: HttpAnswer, url: string): Promise<Buff
 
 /** Explains a connection problem in a sentence for the user. Returns any other error as it is. */
 export async function notReached(problem: unknown, url: string): Promise<unknown> {
-  const { HttpClientError, toHttpClientError } = await import('../../lib/http/index.ts');
-  // The original error, because messages here name the port too.
-  const error = problem instanceof HttpClientError ? (problem.cause ?? problem) : problem;
+  const { originalError, toHttpClientError } = await import('../../lib/http/index.ts');
+  // Classified again, because messages here name the port too.
+  const error = originalError(problem);
   const { origin, host, protocol } = new URL(url);
   const failure = toHttpClientError(error, host);
   if (failure?.code === 'untrusted') {

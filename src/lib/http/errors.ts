@@ -92,6 +92,11 @@ export function toHttpClientError(error: unknown, host: string): HttpClientError
   return undefined;
 }
 
+/** The error of the connection of which an {@link HttpClientError} was made, for messages that do not come from here. */
+export function originalError(error: unknown): unknown {
+  return error instanceof HttpClientError ? (error.cause ?? error) : error;
+}
+
 /** An error, its causes, and the parts of an `AggregateError`. */
 function* chain(error: unknown): Generator<Error> {
   if (!(error instanceof Error)) return;

@@ -1,5 +1,5 @@
 export type { Resolver } from './address-guard.ts';
 export { allowedAddresses, type Network } from './allowed-address.ts';
 export { type HttpAnswer, HttpClient, type HttpHead, type WholeAnswer } from './client.ts';
-export { HttpClientError, toHttpClientError } from './errors.ts';
+export { HttpClientError, originalError, toHttpClientError } from './errors.ts';
 export { type Agents, createAgents } from './guarded-agent.ts';

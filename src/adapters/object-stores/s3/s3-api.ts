@@ -165,7 +165,7 @@ export class S3Api {
   /** Resolves to its eTag. */
   async put({ bucket, key }: ObjectName, body: string, headers: Record<string, string> = {}): Promise<string> {
     const answer = await this.send({ method: 'PUT', path: `/${bucket}/${key}`, body, headers });
-    return stripQuotes(answer.headers.etag);
+    return stripQuotes(answer.headers['etag']);
   }
 
   async remove({ bucket, key }: ObjectName): Promise<void> {

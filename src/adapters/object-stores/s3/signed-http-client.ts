@@ -1,8 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import http from 'node:http';
-import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createAgents, toHttpClientError } from '../../../lib/http/index.ts';
+import { type HttpAnswer, HttpClient, type HttpHead, originalError, toHttpClientError } from '../../../lib/http/index.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 import { StoreError, type StoreKeys } from '../../../ports/index.ts';
 import { SigningSecret, signRequest } from '../../../s3-server/index.ts';
 
@@ -25,14 +24,13 @@ export interface StoreRequest {
   readonly service?: 's3' | 'sts';
   /** A response with more bytes is not read. */
   readonly maxBytes?: number;
-  /** Milliseconds to wait for the response. */
+  /** Milliseconds in which the store may send nothing. */
   readonly deadline?: number;
   /** The request is not repeated, whatever happens to it. */
   readonly once?: boolean;
 }
 
-export interface StoreAnswer {
-  readonly headers: http.IncomingHttpHeaders;
+export interface StoreAnswer extends Pick<HttpHead, 'headers'> {
   readonly body: Buffer;
 }
 
@@ -43,7 +41,7 @@ const CONNECT_DEADLINE = 3_000;
 
 /** Requests are repeated if the store has closed the connection meanwhile, or fails with a server error. */
 const TRIES = 3;
-const FIRST_WAIT = 100;
+const RETRY = { first: 100, longest: 200 };
 
 /** Larger than any complete response: a list of a thousand keys of maximum length. */
 const MOST_BYTES = 16 * 1024 * 1024;
@@ -51,12 +49,12 @@ const MOST_BYTES = 16 * 1024 * 1024;
 /** Sends signed requests to a store of the operator. A request may be sent twice, unless it has `once`. */
 export class SignedHttpClient {
   readonly #options: SignedHttpClientOptions;
-  readonly #agents: ReturnType<typeof createAgents>;
+  readonly #client: HttpClient;
   readonly #secrets = new WeakMap<object, SigningSecret>();
 
   constructor(options: SignedHttpClientOptions) {
     this.#options = options;
-    this.#agents = createAgents({ verify: options.verify, connectDeadline: CONNECT_DEADLINE });
+    this.#client = new HttpClient({ verify: options.verify, connectDeadline: CONNECT_DEADLINE });
   }
 
   /** Throws {@link StoreResponseError} if the store rejects the request, and `unavailable` if it does not answer properly. */
@@ -69,16 +67,16 @@ export class SignedHttpClient {
           error instanceof StoreResponseError ? isServerFailure(error) : toHttpClientError(error, '') !== undefined;
         if (!passes) throw error;
         if (tries === TRIES || request.once) throw this.#unavailable(error);
-        await pause(FIRST_WAIT * 2 ** (tries - 1));
+        await pause(backoffDelay(tries, RETRY));
       }
     }
   }
 
   close(): void {
-    this.#agents.close();
+    this.#client.close();
   }
 
-  #try(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
+  async #try(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
     const { endpoint, region } = this.#options;
     const body = typeof request.body === 'string' ? Buffer.from(request.body) : (request.body ?? new Uint8Array());
     const { url, headers } = signRequest({
@@ -91,19 +89,8 @@ export class SignedHttpClient {
       service: request.service ?? 's3',
       now: isWrite(request) ? requestDate(Date.now()) : Date.now(),
     });
-    const secure = url.protocol === 'https:';
-    const options = { method: request.method, agent: secure ? this.#agents.https : this.#agents.http };
-    const { promise, resolve, reject } = Promise.withResolvers<StoreAnswer>();
-    const sent = (secure ? https : http).request(url, {
-      ...options,
-      headers: { ...headers, 'content-length': String(body.length) },
-      timeout: request.deadline ?? DEADLINE,
-    });
-    sent.on('timeout', () => sent.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })));
-    sent.on('error', reject);
-    sent.on('response', (response) => void receive(response, request).then(resolve, reject));
-    sent.end(body);
-    return promise;
+    const { method, deadline: idle = DEADLINE } = request;
+    return receive(await this.#client.open({ method, url, headers, body, idle }), request);
   }
 
   /** Cached, because deriving a signing key takes four hashes, and it stays the same all day. */
@@ -115,8 +102,10 @@ export class SignedHttpClient {
     return made;
   }
 
-  #unavailable(cause: unknown): StoreError {
+  #unavailable(failure: unknown): StoreError {
     const host = new URL(this.#options.endpoint).host;
+    // Classified again, because messages here name the port too.
+    const cause = originalError(failure);
     const why =
       toHttpClientError(cause, host)?.message ??
       (cause instanceof StoreResponseError ? cause.message : `"${host}" does not answer`);
@@ -128,25 +117,24 @@ export class SignedHttpClient {
 const isWrite = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
 
 async function receive(
-  response: http.IncomingMessage,
+  { status, headers, body: stream }: HttpAnswer,
   { method, path, maxBytes: mostBytes = MOST_BYTES }: StoreRequest,
 ): Promise<StoreAnswer> {
-  const { headers, statusCode = 0 } = response;
-  const refused = statusCode >= 300;
+  const refused = status >= 300;
   const announced = Number(headers['content-length'] ?? 0);
   const parts: Buffer[] = [];
   let bytes = 0;
   if (refused || method === 'HEAD' || announced <= mostBytes) {
-    for await (const part of response as AsyncIterable<Buffer>) {
+    for await (const part of stream as AsyncIterable<Buffer>) {
       bytes += part.length;
       if (bytes > (refused ? MOST_BYTES : mostBytes)) break;
       parts.push(part);
     }
   } else bytes = announced;
   const body = Buffer.concat(parts);
-  if (refused) throw StoreResponseError.parse(statusCode, body, `${method} ${path}`);
+  if (refused) throw StoreResponseError.parse(status, body, `${method} ${path}`);
   if (bytes <= mostBytes || method === 'HEAD') return { headers, body };
-  response.destroy();
+  stream.destroy();
   const size = announced > 0 ? `${announced} bytes` : 'more bytes than that';
   throw new StoreError('too-large', `the object "${path.slice(1)}" has ${size}: at most ${mostBytes} are read`);
 }

@@ -148,11 +148,11 @@ export class StoreLocks {
       const found = await this.#s3.read(place, 1024 * 1024);
       if (!found) continue;
       const other = JSON.parse(found.body.toString()) as LockRecord;
-      const eTag = stripQuotes(found.headers.etag);
+      const eTag = stripQuotes(found.headers['etag']);
       const since = Date.parse(found.headers['last-modified'] ?? '');
       // The response to an earlier try was lost.
       if (other.holder === content.holder) return { eTag, note: other.note, at: since };
-      const age = Date.parse(found.headers.date ?? '') - since;
+      const age = Date.parse(found.headers['date'] ?? '') - since;
       if (age > other.lease + GRACE) {
         const taken = await this.#putIf({ 'if-match': `"${eTag}"` }, { ...content, note: other.note });
         if (taken) return taken;
@@ -174,8 +174,8 @@ export class StoreLocks {
       const request = { method: 'PUT', path: `/${bucket}/${key}`, body: JSON.stringify(content), headers } as const;
       const answer = await this.#s3.send(request);
       // The date of the response may be later than the write, but the write is not earlier than the request.
-      const answered = Date.parse(answer.headers.date ?? '') || Number.POSITIVE_INFINITY;
-      const eTag = stripQuotes(answer.headers.etag);
+      const answered = Date.parse(answer.headers['date'] ?? '') || Number.POSITIVE_INFINITY;
+      const eTag = stripQuotes(answer.headers['etag']);
       return { eTag, note: content.note, at: answered - (performance.now() - begun) };
     } catch (error) {
       if (hasErrorCode(error, 'PreconditionFailed', 'NoSuchKey')) return undefined;
