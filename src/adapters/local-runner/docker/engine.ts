@@ -1,7 +1,9 @@
-import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
+import { HttpClient, HttpClientError, originalError } from '../../../lib/http/index.ts';
 import { OscarError } from '../../../lib/oscar-error.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 
 /**
  * `absent`: no such container or image. `conflict`: the name is taken, or the container's state does not allow the request.
@@ -17,6 +19,9 @@ const OLDEST_API = '1.41';
 
 /** Longer than a busy daemon needs, which can take seconds for each of ten starts. Longer still hides a daemon that hangs. */
 const ANSWER_MS = 120_000;
+
+/** Larger than any answer that is not a stream: a list of thousands of containers. */
+const MAX_BYTES = 256 * 2 ** 20;
 
 interface Call {
   readonly query?: Readonly<Record<string, string | number | boolean>>;
@@ -37,11 +42,12 @@ interface EngineVersion {
 /** A client of the Docker Engine API, which Podman implements too, over a unix socket. */
 export class Engine {
   readonly socket: string;
-  readonly #agent = new Agent({ keepAlive: true });
+  readonly #client: HttpClient;
   #version: Promise<EngineVersion> | undefined;
 
   constructor(socket: string) {
     this.socket = socket;
+    this.#client = new HttpClient({ socketPath: socket, verify: true });
   }
 
   /** Throws `unsupported` if the engine's API is too old. */
@@ -66,21 +72,17 @@ export class Engine {
   /** Returns the body of the response while it arrives. */
   async stream(method: string, path: string, call: Call = {}): Promise<AsyncIterable<Uint8Array>> {
     const { api } = await this.version();
-    const late = new AbortController();
-    const { deadline = ANSWER_MS } = call;
-    const timer = deadline === Infinity ? undefined : setTimeout(() => late.abort(), deadline);
-    const signal = call.signal ? AbortSignal.any([call.signal, late.signal]) : late.signal;
     try {
-      return this.#chunks(await this.#open(method, `/v${api}${path}`, call, signal), call);
+      const { status, body } = await this.#client.open(toRequest(method, `/v${api}${path}`, call));
+      if (!isSuccess(status)) throw toError(status, await text(body));
+      return this.#chunks(body, call);
     } catch (error) {
-      throw this.#toEngineError(error, call, late.signal);
-    } finally {
-      clearTimeout(timer);
+      throw this.#toEngineError(error, call);
     }
   }
 
   close(): void {
-    this.#agent.destroy();
+    this.#client.close();
   }
 
   async #negotiate(deadline: number): Promise<EngineVersion> {
@@ -96,52 +98,32 @@ export class Engine {
   }
 
   async #requestJson<T>(method: string, path: string, call: Call): Promise<T> {
-    const { deadline = ANSWER_MS } = call;
-    const late = deadline === Infinity ? undefined : AbortSignal.timeout(deadline);
-    const signals = [call.signal, late].filter((each) => each !== undefined);
     try {
-      const body = await text(await this.#open(method, path, call, AbortSignal.any(signals)));
+      const answer = await this.#client.send({ ...toRequest(method, path, call), maxBytes: MAX_BYTES });
+      const body = answer.body.toString();
+      if (!isSuccess(answer.status)) throw toError(answer.status, body);
       return (body.trim() === '' ? undefined : JSON.parse(body)) as T;
     } catch (error) {
-      throw this.#toEngineError(error, call, late);
+      throw this.#toEngineError(error, call);
     }
   }
 
-  async #open(method: string, path: string, call: Call, signal: AbortSignal): Promise<IncomingMessage> {
-    const query = new URLSearchParams(
-      Object.entries(call.query ?? {}).map(([key, value]): [string, string] => [key, String(value)]),
-    );
-    const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-    const sent = request({
-      socketPath: this.socket,
-      agent: this.#agent,
-      method,
-      path: query.size > 0 ? `${path}?${query.toString()}` : path,
-      headers: { host: 'docker', ...(body && { 'content-type': 'application/json', 'content-length': body.length }) },
-      signal,
-    });
-    sent.end(body);
-    const response = await waitForResponse(sent);
-    const status = response.statusCode ?? 0;
-    if (status < 300 || status === 304) return response;
-    throw new EngineError(errorCodeFor(status), parseErrorMessage(await text(response), status));
-  }
-
-  async *#chunks(answer: IncomingMessage, call: Call): AsyncIterable<Uint8Array> {
+  async *#chunks(body: Readable, call: Call): AsyncIterable<Uint8Array> {
     try {
-      for await (const chunk of answer) yield chunk as Uint8Array;
+      for await (const chunk of body) yield chunk as Uint8Array;
     } catch (error) {
-      throw this.#toEngineError(error, call, undefined);
+      throw this.#toEngineError(error, call);
     }
   }
 
-  #toEngineError(error: unknown, { signal, deadline = ANSWER_MS }: Call, late: AbortSignal | undefined): unknown {
+  #toEngineError(error: unknown, { signal, deadline = ANSWER_MS }: Call): unknown {
     if (error instanceof EngineError) return error;
     if (signal?.aborted) return signal.reason;
-    if (late?.aborted) {
+    if (error instanceof HttpClientError && error.code === 'timed-out') {
       return new EngineError('unreachable', `${this.#describe()} did not answer within ${deadline / 1_000} s`);
     }
-    return new EngineError('unreachable', `${this.#describe()} ${explainConnectionError(error)}`, { cause: error });
+    const cause = originalError(error);
+    return new EngineError('unreachable', `${this.#describe()} ${explainConnectionError(cause)}`, { cause });
   }
 
   #describe(): string {
@@ -156,13 +138,24 @@ interface VersionAnswer {
   readonly Components?: readonly { readonly Name?: string }[];
 }
 
-function waitForResponse(sent: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    sent.once('response', resolve);
-    // Not `once`: a response that is aborted halfway emits an error here too.
-    sent.on('error', reject);
-  });
+function toRequest(method: string, path: string, { query, body, signal, deadline = ANSWER_MS }: Call) {
+  const parameters = new URLSearchParams(
+    Object.entries(query ?? {}).map(([key, value]): [string, string] => [key, String(value)]),
+  );
+  return {
+    method,
+    url: 'http://docker',
+    path: parameters.size > 0 ? `${path}?${parameters.toString()}` : path,
+    signal,
+    deadline: deadline === Infinity ? undefined : deadline,
+    ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+  };
 }
+
+const isSuccess = (status: number) => status < 300 || status === 304;
+
+const toError = (status: number, body: string) =>
+  new EngineError(errorCodeFor(status), parseErrorMessage(body, status));
 
 function errorCodeFor(status: number): EngineErrorCode {
   if (status === 404) return 'absent';
@@ -212,8 +205,7 @@ export async function* splitLines(stream: AsyncIterable<Uint8Array>): AsyncItera
 }
 
 /** The first retries are fast because a restarted daemon is back soon; later ones are rare because they only cost CPU. */
-const FIRST_PAUSE = 50;
-const LONGEST_PAUSE = 2_000;
+const RETRY = { first: 50, longest: 2_000 };
 
 interface RetryOptions {
   readonly signal: AbortSignal;
@@ -228,7 +220,8 @@ export async function retryWhileUnreachable<T>(
   { signal, within, onUnreachable }: RetryOptions,
 ): Promise<T> {
   const end = performance.now() + within;
-  for (let wait = FIRST_PAUSE; ; wait = Math.min(wait * 2, LONGEST_PAUSE)) {
+  for (let failures = 1; ; failures++) {
+    const wait = backoffDelay(failures, RETRY);
     try {
       return await task();
     } catch (error) {

@@ -1,6 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type HttpAnswer, HttpClient, type HttpHead, originalError, toHttpClientError } from '../../../lib/http/index.ts';
+import {
+  type HttpAnswer,
+  HttpClient,
+  type HttpHead,
+  originalError,
+  toHttpClientError,
+} from '../../../lib/http/index.ts';
 import { backoffDelay } from '../../../lib/retry.ts';
 import { StoreError, type StoreKeys } from '../../../ports/index.ts';
 import { SigningSecret, signRequest } from '../../../s3-server/index.ts';
