@@ -106,6 +106,13 @@ const cases: [string, string, string, Record<string, unknown>, RegExp][] = [
     /refresh_token is required/,
   ],
   [
+    '60,000 variables',
+    'POST',
+    '/system/services',
+    { ...least, environment: { variables: named(60_000), secrets: named(60_000) } },
+    /^environment\.variables: has 60000 entries, and at most 1000 are allowed$/m,
+  ],
+  [
     'many names that are none',
     'POST',
     '/system/services',

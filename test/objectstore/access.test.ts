@@ -248,4 +248,5 @@ test('STS: a short duration, the keys of a session, and an unsupported policy ar
     Statement: [{ Effect: 'Allow', NotAction: 's3:*', Resource: '*' }],
   });
   assert.match(await ask(ANA, { Policy: strange }), /^MalformedPolicy/);
+  assert.equal(await ask(ANA, { Policy: ' '.repeat(2_049) }), 'InvalidParameterValue');
 });

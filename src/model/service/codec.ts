@@ -21,6 +21,7 @@ interface Shape {
   patternProperties?: Record<string, Shape>;
   items?: Shape;
   maxItems?: number;
+  maxProperties?: number;
   default?: unknown;
   accepts?: Leniency;
   keepZero?: boolean;
@@ -41,19 +42,19 @@ function unfoldMode(value: unknown): unknown {
   return { ...value, [key]: delegation['mode'] ?? '', weights: delegation['weights'] ?? value['weights'] };
 }
 
-/** Decodes a request. A list that is too long is a problem, and entries beyond its limit are not read. */
+/** Decodes a request. A list or map that is too long is a problem, and entries beyond its limit are not read. */
 export function decode(schema: TSchema, value: unknown, problems: Problem[]): unknown {
   return decodeAt(schema as unknown as Shape, value, '', { problems, limited: true });
 }
 
-/** Decodes a stored value: nothing is rejected and no list is cut. */
+/** Decodes a stored value: nothing is rejected, and no list or map is cut. */
 export function decodeStored(schema: TSchema, value: unknown): unknown {
   return decodeAt(schema as unknown as Shape, value, '', { problems: [], limited: false });
 }
 
 interface Reading {
   readonly problems: Problem[];
-  /** Whether limits on the lengths of lists apply. */
+  /** Whether limits on the lengths of lists and maps apply. */
   readonly limited: boolean;
 }
 
@@ -88,12 +89,16 @@ function decodeAt(shape: Shape, raw: unknown, path: string, reading: Reading): u
 }
 
 function decodeList(shape: Shape, value: readonly unknown[], path: string, reading: Reading): unknown {
-  const most = reading.limited ? (shape.maxItems ?? value.length) : value.length;
-  if (value.length > most) {
-    reading.problems.push({ path, message: `has ${value.length} entries, and at most ${most} are allowed` });
-  }
   const items = itemShape(shape);
-  return value.slice(0, most).map((item, index) => decodeAt(items, item, `${path}[${index}]`, reading));
+  const read = value.slice(0, limitFor(shape.maxItems, value.length, path, reading));
+  return read.map((item, index) => decodeAt(items, item, `${path}[${index}]`, reading));
+}
+
+/** How many of `length` entries are read. Reports a problem if that is not all of them. */
+function limitFor(most: number | undefined, length: number, path: string, reading: Reading): number {
+  if (!reading.limited || most === undefined || length <= most) return length;
+  reading.problems.push({ path, message: `has ${length} entries, and at most ${most} are allowed` });
+  return most;
 }
 
 function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string, reading: Reading): unknown {
@@ -115,10 +120,10 @@ function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string,
 
 function decodeMap(shape: Shape, value: Record<string, unknown>, path: string, reading: Reading): unknown {
   const item = valueShape(shape);
+  const keys = Object.keys(value);
+  const read = keys.slice(0, limitFor(shape.maxProperties, keys.length, path, reading));
   // Object.fromEntries creates own properties of any name, including `__proto__`.
-  return Object.fromEntries(
-    Object.entries(value).map(([key, entry]) => [key, decodeAt(item, entry, `${path}.${key}`, reading)]),
-  );
+  return Object.fromEntries(read.map((key) => [key, decodeAt(item, value[key], `${path}.${key}`, reading)]));
 }
 
 function encodeAt(shape: Shape, value: unknown): unknown {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { countReads } from '../../lib/counted-reads.fixture.ts';
-import { decodeStored } from './codec.ts';
-import { MAX_ALLOWED_USERS, MAX_FOLDERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
+import { decode, decodeStored, type Problem } from './codec.ts';
+import { MAX_ALLOWED_USERS, MAX_FOLDERS, MAX_MAP_ENTRIES, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
 import { readDefinition } from './read.ts';
 import { ServiceSchema } from './schema.ts';
 import { aService } from './service.fixture.ts';
@@ -50,6 +50,48 @@ describe('limits: a list that is too long is rejected before its entries are rea
   test('filters of an output', () => {
     const output = [{ ...place('out/x'), suffix: list(MAX_STORAGE_PATHS + 1, String) }];
     assert.throws(() => readDefinition({ ...least, output }), /output\[0\]\.suffix: has 101 entries/);
+  });
+});
+
+describe('limits: every list and map of the definition has one', () => {
+  interface Shape {
+    readonly type: string;
+    readonly properties?: Record<string, Shape>;
+    readonly patternProperties?: Record<string, Shape>;
+    readonly items?: Shape;
+    readonly maxItems?: number;
+    readonly maxProperties?: number;
+  }
+  const unlimited = (shape: Shape, path: string): string[] => {
+    const inside = [...Object.entries(shape.properties ?? {}), ...Object.entries(shape.patternProperties ?? {})];
+    const own =
+      (shape.type === 'array' && shape.maxItems === undefined) ||
+      (shape.patternProperties && shape.maxProperties === undefined);
+    return [
+      ...(own ? [path] : []),
+      ...inside.flatMap(([name, each]) => unlimited(each, `${path}.${name}`)),
+      ...(shape.items ? unlimited(shape.items, `${path}[]`) : []),
+    ];
+  };
+  test('in the schema', () => {
+    assert.deepEqual(unlimited(ServiceSchema as unknown as Shape, ''), []);
+  });
+
+  test('a map that is too long is rejected, and only its first entries are read', () => {
+    const variables = Object.fromEntries(list(60_000, (index) => [`no name ${index}`, 'x']));
+    assert.throws(
+      () => readDefinition({ ...least, environment: { variables } }),
+      /environment\.variables: has 60000 entries, and at most 1000 are allowed\n/,
+    );
+    const decoded: Problem[] = [];
+    decode(
+      ServiceSchema,
+      { environment: { variables: Object.fromEntries(Object.keys(variables).map((name) => [name, 7])) } },
+      decoded,
+    );
+    assert.equal(decoded.length, 1 + MAX_MAP_ENTRIES);
+    const most = Object.fromEntries(list(MAX_MAP_ENTRIES, (index) => [`NAME_${index}`, 'x']));
+    readDefinition({ ...least, environment: { variables: most, secrets: most }, labels: most, annotations: most });
   });
 });
 

@@ -10,6 +10,18 @@ export const MAX_STORAGE_PATHS = 100;
 export const MAX_ALLOWED_USERS = 5_000;
 
 /**
+ * Entries of one map of the definition: variables, secrets, labels, annotations, headers. Higher: one request keeps the manager
+ * busy for seconds, because every entry is checked, encrypted and stored. Lower: large generated environments do not fit.
+ */
+export const MAX_MAP_ENTRIES = 1_000;
+
+/** Clusters and weights of them, storage providers of each type. Members name them, so there is no use for many more. */
+export const MAX_NAMED_PLACES = 200;
+
+/** Ports, pull secrets and arguments: what a container may have of each. */
+export const MAX_CONTAINER_OPTIONS = 100;
+
+/**
  * Folders of a service in the store. With a lower limit a course with many users and isolation USER does not fit into one
  * service; with a higher one a single request slows down the manager, which holds all folders in memory.
  */

@@ -1,6 +1,14 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
-import { MAX_ALLOWED_USERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
+import {
+  MAX_ALLOWED_USERS,
+  MAX_CONTAINER_OPTIONS,
+  MAX_FOLDERS,
+  MAX_MAP_ENTRIES,
+  MAX_MEMBERS,
+  MAX_NAMED_PLACES,
+  MAX_STORAGE_PATHS,
+} from './limits.ts';
 
 /**
  * The service definition on the wire (docs/fdl.md#all-keys). One schema gives the TypeScript types, decodes request
@@ -36,9 +44,14 @@ const flag = (description: string, options: Options = {}) => Type.Boolean({ desc
 const count = (description: string, options: Options = {}) => Type.Integer({ description, ...options });
 const ratio = (description: string, options: Options = {}) => Type.Number({ description, ...options });
 const texts = (description: string, options: ListOptions = {}) =>
-  Type.Array(Type.String(), { description, ...options });
-const counts = (description: string, options: Options = {}) => Type.Array(Type.Integer(), { description, ...options });
-const textMap = (description: string) => Type.Record(Type.String(), Type.String(), { description });
+  Type.Array(Type.String(), { description, maxItems: MAX_CONTAINER_OPTIONS, ...options });
+const counts = (description: string, options: Options = {}) =>
+  Type.Array(Type.Integer(), { description, maxItems: MAX_CONTAINER_OPTIONS, ...options });
+const textMap = (description: string) =>
+  Type.Record(Type.String(), Type.String(), { description, maxProperties: MAX_MAP_ENTRIES });
+/** A map by the names of clusters or stores. */
+const places = <T extends TSchema>(schema: T, options: { description?: string } = {}) =>
+  Type.Record(Type.String(), schema, { ...options, maxProperties: MAX_NAMED_PLACES });
 const block = <P extends TProperties>(properties: P, description: string, options: Options = {}): TObject<P> =>
   Type.Object(properties, { description, ...options });
 const maybe = <T extends TSchema>(schema: T) => Type.Optional(schema);
@@ -94,7 +107,7 @@ const FederationSchema = block(
         maxItems: MAX_MEMBERS,
       }),
     ),
-    weights: maybe(Type.Record(Type.String(), Type.Number(), { description: 'for `random`: weight per cluster id' })),
+    weights: maybe(places(Type.Number(), { description: 'for `random`: weight per cluster id' })),
     deployment: maybe(text('`transactional` (all members or none) or `best-effort`', { enum: [...DEPLOYMENTS] })),
     delegate_when: maybe(text('`saturated` (no room here) or `always`', { enum: [...DELEGATE_WHEN] })),
     self: maybe(
@@ -136,18 +149,16 @@ const MinioSchema = block(
 const StorageProvidersSchema = block(
   {
     s3: maybe(
-      Type.Record(
-        Type.String(),
+      places(
         block(
           { access_key: text('never shown again'), secret_key: text('never shown again'), region: text('region') },
           'Amazon S3',
         ),
       ),
     ),
-    minio: maybe(Type.Record(Type.String(), MinioSchema)),
+    minio: maybe(places(MinioSchema)),
     onedata: maybe(
-      Type.Record(
-        Type.String(),
+      places(
         block(
           { oneprovider_host: text('host, without scheme'), token: text('never shown again'), space: text('space') },
           'Onedata',
@@ -155,8 +166,7 @@ const StorageProvidersSchema = block(
       ),
     ),
     webdav: maybe(
-      Type.Record(
-        Type.String(),
+      places(
         block(
           {
             hostname: text('host, without scheme; https'),
@@ -168,8 +178,7 @@ const StorageProvidersSchema = block(
       ),
     ),
     rucio: maybe(
-      Type.Record(
-        Type.String(),
+      places(
         block(
           {
             host: text('host'),
@@ -292,14 +301,15 @@ export const ServiceSchema = block(
     vo: text('virtual organisation of the owner'),
     labels: textMap('labels, put on jobs too'),
     storage_providers: maybe(StorageProvidersSchema),
-    clusters: maybe(Type.Record(Type.String(), ClusterSchema, { description: 'other clusters, by id' })),
+    clusters: maybe(places(ClusterSchema, { description: 'other clusters, by id' })),
     owner: text('uid of the user, or `cluster_admin`; set by the manager'),
     namespace: maybe(text('the namespace of its objects; set by the manager')),
     interlink_node_name: text('run on that virtual node. Not supported yet'),
     visibility: text('who may see and invoke it', { default: 'private', enum: ['private', 'restricted', 'public'] }),
     allowed_users: texts('with `restricted`: uids of the other users who may', { maxItems: MAX_ALLOWED_USERS }),
     isolation_level: text('`USER` gives each allowed user their own bucket', { enum: ['', 'SERVICE', 'USER'] }),
-    bucket_list: texts('the buckets of the allowed users; set by the manager'),
+    // Clients send back what they got, so it must fit whatever its length.
+    bucket_list: texts('the buckets of the allowed users; set by the manager', { maxItems: MAX_FOLDERS }),
     mount: StorageIOSchema,
     volume: maybe(VolumeSchema),
     volume_status: block(

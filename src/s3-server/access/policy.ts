@@ -1,4 +1,5 @@
 import { S3Error } from '../lib/errors.ts';
+import { compileWildcard, type TextMatcher } from '../lib/wildcard.ts';
 
 /**
  * The supported part of a policy document: Version 2012-10-17, Allow and Deny, Action, Resource, and conditions on
@@ -11,14 +12,10 @@ export interface Policy {
 
 interface Statement {
   readonly allow: boolean;
-  readonly actions: readonly string[];
-  readonly resources: readonly string[];
-  readonly prefixes: readonly PrefixCondition[];
-}
-
-interface PrefixCondition {
-  readonly operator: 'StringLike' | 'StringEquals';
-  readonly values: readonly string[];
+  readonly actions: readonly TextMatcher[];
+  readonly resources: readonly TextMatcher[];
+  /** One list for each condition, of which one must match. */
+  readonly prefixes: readonly (readonly TextMatcher[])[];
 }
 
 /** The request that a policy is evaluated for. */
@@ -44,19 +41,21 @@ export function permits({ statements }: Policy, question: PolicyRequest): boolea
 }
 
 function applies({ actions, resources, prefixes }: Statement, question: PolicyRequest): boolean {
-  if (!actions.some((action) => matchesWildcard(action, question.action))) return false;
+  if (!actions.some((matches) => matches(question.action))) return false;
   // In MinIO `bucket/*` also matches the bucket itself, and OSCAR's policies rely on it (docs/go-manager.md#in-minio).
   const names = question.key === '' ? [question.bucket, `${question.bucket}/`] : [`${question.bucket}/${question.key}`];
-  if (!resources.some((resource) => names.some((name) => matchesWildcard(resource, name)))) return false;
-  return prefixes.every(({ operator, values }) =>
-    values.some((value) =>
-      operator === 'StringLike' ? matchesWildcard(value, question.prefix) : value === question.prefix,
-    ),
-  );
+  if (!resources.some((matches) => names.some(matches))) return false;
+  return prefixes.every((values) => values.some((matches) => matches(question.prefix)));
 }
 
-/** The longest policy in characters: enough for a few hundred resources. */
+/** The longest policy of a job in characters: enough for a few hundred resources. */
 const LONGEST = 65_536;
+
+/**
+ * The longest policy of a session in characters, as in STS of AWS and of MinIO. A user writes it, and the store evaluates it
+ * for each request with its keys, and for each key of a bulk delete.
+ */
+export const LONGEST_SESSION_POLICY = 2_048;
 
 export function readPolicy(text: string): Policy {
   if (text.length > LONGEST) throw malformedPolicy(`is longer than ${LONGEST} characters`);
@@ -93,10 +92,15 @@ function readStatement(value: unknown): Statement {
       throw malformedPolicy(`has a Resource that does not begin with ${ARN}`);
     return resource.slice(ARN.length);
   });
-  return { allow: Effect === 'Allow', actions, resources, prefixes: readConditions(Condition) };
+  return {
+    allow: Effect === 'Allow',
+    actions: actions.map(compileWildcard),
+    resources: resources.map(compileWildcard),
+    prefixes: readConditions(Condition),
+  };
 }
 
-function readConditions(value: unknown): PrefixCondition[] {
+function readConditions(value: unknown): TextMatcher[][] {
   if (value === undefined) return [];
   return Object.entries(readObject(value, 'has a Condition that is not an object')).flatMap(([operator, tests]) => {
     if (operator !== 'StringLike' && operator !== 'StringEquals')
@@ -106,10 +110,15 @@ function readConditions(value: unknown): PrefixCondition[] {
     return Object.entries(readObject(tests, 'has a condition that is not an object')).map(([name, values]) => {
       if (name !== 's3:prefix')
         throw malformedPolicy(`has a condition on ${name}, which is not supported: use s3:prefix`);
-      return { operator, values: readTexts(values, name) } as const;
+      return readTexts(values, name).map(operator === 'StringLike' ? compileWildcard : matchExactly);
     });
   });
 }
+
+const matchExactly =
+  (value: string): TextMatcher =>
+  (text) =>
+    text === value;
 
 function readTexts(value: unknown, name: string): string[] {
   const list: unknown[] = Array.isArray(value) ? value : [value];
@@ -131,46 +140,4 @@ function rejectUnknownKeys(others: Record<string, unknown>): void {
 
 function malformedPolicy(why: string, cause?: unknown): S3Error {
   return new S3Error('MalformedPolicy', `The policy ${why}.`, { cause });
-}
-
-const ANY = Symbol('any characters');
-const ONE = Symbol('one character');
-
-type Token = string | typeof ANY | typeof ONE;
-
-/** `${*}`, `${?}` and `${$}` stand for the characters themselves (IAM's policy variables). */
-const PARTS = /\$\{([*?$])\}|[^]/g;
-
-function tokenize(pattern: string): Token[] {
-  return Array.from(pattern.matchAll(PARTS), ([part, itself]) => {
-    if (itself !== undefined) return itself;
-    return part === '*' ? ANY : part === '?' ? ONE : part;
-  });
-}
-
-/**
- * IAM's patterns: `*` matches any characters, `?` one. It never backtracks further than the last `*`, so no pattern is
- * slow.
- */
-export function matchesWildcard(pattern: string, text: string): boolean {
-  const tokens = tokenize(pattern);
-  let p = 0;
-  let t = 0;
-  let star = -1;
-  let resume = 0;
-  while (t < text.length) {
-    const token = tokens[p];
-    if (token === ANY) {
-      star = p++;
-      resume = t;
-    } else if (token !== undefined && (token === ONE || token === text[t])) {
-      p++;
-      t++;
-    } else if (star >= 0) {
-      p = star + 1;
-      t = ++resume;
-    } else return false;
-  }
-  while (tokens[p] === ANY) p++;
-  return p === tokens.length;
 }

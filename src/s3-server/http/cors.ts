@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
-import { matchesWildcard } from '../access/policy.ts';
 import { S3Error } from '../lib/errors.ts';
+import { compileWildcard, type TextMatcher } from '../lib/wildcard.ts';
 import { childElements, readXml } from '../lib/xml.ts';
 
 /** One rule of a bucket's CORS configuration. */
 export interface CorsRule {
-  readonly origins: readonly string[];
+  readonly origins: readonly TextMatcher[];
   readonly methods: readonly string[];
-  readonly headers: readonly string[];
+  readonly headers: readonly TextMatcher[];
   readonly exposed: readonly string[];
   readonly maxAge: string | undefined;
 }
@@ -19,17 +19,44 @@ const EXPOSED =
   'X-Amz*, ETag, x-amz-request-id, x-amz-checksum-crc32, x-amz-checksum-crc32c, x-amz-checksum-crc64nvme, ' +
   'x-amz-checksum-sha1, x-amz-checksum-sha256, x-amz-checksum-type, x-amz-version-id, x-amz-tagging-count';
 
+/** Parsed configurations that are kept. A configuration is needed for each request of a page, also for unsigned ones. */
+const MAX_PARSED = 100;
+
+/** The CORS rules of buckets, parsed once. */
+export class CorsRules {
+  readonly #parsed = new Map<string, { readonly text: string; readonly rules: readonly CorsRule[] }>();
+
+  /** The rules in `text`, the configuration that the bucket has now. */
+  get(bucket: string, text: string): readonly CorsRule[] {
+    const known = this.#parsed.get(bucket);
+    if (known?.text === text) return known.rules;
+    const rules = readCors(text);
+    this.#parsed.delete(bucket);
+    this.#parsed.set(bucket, { text, rules });
+    const [oldest] = this.#parsed.keys();
+    if (this.#parsed.size > MAX_PARSED && oldest !== undefined) this.#parsed.delete(oldest);
+    return rules;
+  }
+}
+
 type CorsHeaders = Record<string, string>;
+
+/** S3's limit for the characters of a CORS configuration. */
+const LONGEST = 64 * 1024;
+
+/** Names of headers that one preflight request may list. Pages send a few. */
+const MAX_REQUESTED_HEADERS = 100;
 
 /** Parses a CORS configuration; throws if it is invalid. */
 export function readCors(text: string): CorsRule[] {
+  if (text.length > LONGEST) throw new S3Error('MaxMessageLengthExceeded');
   const document = readXml(text, 'CORSConfiguration');
   const rules = childElements(document, 'CORSRule').map((rule) => {
     const texts = (name: string) => childElements(rule, name).map((each) => each.text.trim());
     return {
-      origins: texts('AllowedOrigin'),
+      origins: texts('AllowedOrigin').map(compileWildcard),
       methods: texts('AllowedMethod'),
-      headers: texts('AllowedHeader').map((each) => each.toLowerCase()),
+      headers: texts('AllowedHeader').map((each) => compileWildcard(each.toLowerCase())),
       exposed: texts('ExposeHeader'),
       maxAge: texts('MaxAgeSeconds')[0],
     };
@@ -62,11 +89,12 @@ export function preflight(
   const method = headers['access-control-request-method'];
   const asked = headers['access-control-request-headers'];
   if (origin === undefined || method === undefined) return undefined;
-  const names = (asked ?? '').split(',').map((name) => name.trim().toLowerCase());
+  const names = new Set((asked ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  if (names.size > MAX_REQUESTED_HEADERS) return undefined;
   const rule = rules?.find(
     (each) =>
       matchesRule(each, origin, method) &&
-      names.every((name) => name === '' || each.headers.some((pattern) => matchesWildcard(pattern, name))),
+      [...names].every((name) => name === '' || each.headers.some((matches) => matches(name))),
   );
   if (rules && !rule) return undefined;
   return {
@@ -80,5 +108,5 @@ export function preflight(
 }
 
 function matchesRule({ origins, methods }: CorsRule, origin: string, method: string): boolean {
-  return origins.some((each) => matchesWildcard(each, origin)) && methods.includes(method);
+  return methods.includes(method) && origins.some((matches) => matches(origin));
 }

@@ -75,13 +75,12 @@ export class Exchange {
 
   /** An `x-amz-*` header, which a presigned URL may carry in its query instead. Both are signed. */
   amzHeader(name: string): string | undefined {
-    return this.header(name) ?? this.target.query.entries.find(([each]) => each.toLowerCase() === name)?.[1];
+    return this.header(name) ?? this.target.query.getIgnoringCase(name);
   }
 
   /** The names in lower case of all headers that `amzHeader` finds, each once. */
   amzHeaderNames(): Set<string> {
-    const queries = this.target.query.entries.map(([name]) => name.toLowerCase());
-    return new Set([...headerNames(this.request), ...queries].filter(isAmzHeader));
+    return new Set([...headerNames(this.request), ...this.target.query.lowerCaseNames()].filter(isAmzHeader));
   }
 
   query(name: string): string | undefined {

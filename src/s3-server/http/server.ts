@@ -6,7 +6,7 @@ import { receiveInMemory } from '../payload/receive.ts';
 import { type RequestTarget, readTarget } from '../signature/request-target.ts';
 import type { StoreDatabase } from '../store/database.ts';
 import { authenticate, authenticateSts } from './authenticate.ts';
-import { corsHeaders, preflight, readCors } from './cors.ts';
+import { type CorsRule, CorsRules, corsHeaders, preflight } from './cors.ts';
 import { Exchange, type S3Response, type Store } from './exchange.ts';
 import { findOperation } from './route.ts';
 import { assumeRole, stsError } from './sts.ts';
@@ -40,6 +40,7 @@ export class S3Server {
   readonly #store: ServedStore;
   readonly #server: Server;
   readonly #inFlight = new Set<Promise<void>>();
+  readonly #cors = new CorsRules();
   #closing = false;
   #requests = 0;
   #endpoint = '';
@@ -106,7 +107,7 @@ export class S3Server {
     let answer: S3Response;
     try {
       const target = readTarget(request.url ?? '');
-      const rules = this.#findCorsRules(target);
+      const rules = request.headers.origin === undefined ? undefined : this.#findCorsRules(target);
       if (request.method === 'OPTIONS') answer = preflightResponse(request, rules);
       else {
         cors = corsHeaders(request, rules);
@@ -152,9 +153,9 @@ export class S3Server {
     return assumeRole(signer, new URLSearchParams(data.toString('utf8')), this.#store.identities, requestId);
   }
 
-  #findCorsRules({ bucket }: RequestTarget) {
+  #findCorsRules({ bucket }: RequestTarget): readonly CorsRule[] | undefined {
     const text = bucket === '' ? undefined : this.#store.buckets.find(bucket)?.cors;
-    return text === undefined ? undefined : readCors(text);
+    return text === undefined ? undefined : this.#cors.get(bucket, text);
   }
 
   #toErrorResponse(error: unknown, request: IncomingMessage, requestId: string): S3Response {
@@ -174,7 +175,7 @@ export class S3Server {
   }
 }
 
-function preflightResponse(request: IncomingMessage, rules: ReturnType<typeof readCors> | undefined): S3Response {
+function preflightResponse(request: IncomingMessage, rules: readonly CorsRule[] | undefined): S3Response {
   const headers = preflight(request, rules);
   if (headers) return { status: 204, headers };
   throw new S3Error('AccessDenied', 'CORSResponse: this CORS request is not allowed.');

@@ -1,3 +1,4 @@
+import { LONGEST_SESSION_POLICY } from '../access/policy.ts';
 import { S3Error } from '../lib/errors.ts';
 import { writeXml } from '../lib/xml.ts';
 import type { Identities, Signer } from '../store/identities.ts';
@@ -44,6 +45,9 @@ export async function assumeRole(
     throw new S3Error('InvalidParameterValue', `DurationSeconds must be from ${MIN_SECONDS} to ${MAX_SECONDS}.`);
   }
   const policy = form.get('Policy') || undefined;
+  if (policy !== undefined && policy.length > LONGEST_SESSION_POLICY) {
+    throw new S3Error('InvalidParameterValue', `The policy is longer than ${LONGEST_SESSION_POLICY} characters.`);
+  }
   const keys = await identities.issue({ kind: 'session', parent: signer.principal, policy, ttl: seconds * 1000 });
   const content = {
     AssumeRoleResult: {

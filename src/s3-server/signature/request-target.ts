@@ -6,17 +6,33 @@ export type Parameter = readonly [name: string, value: string];
 /** The query of a request, decoded, in its original order. */
 export class QueryParameters {
   readonly entries: readonly Parameter[];
+  readonly #values: ReadonlyMap<string, string>;
+  readonly #lowerCase: ReadonlyMap<string, string>;
 
   constructor(entries: readonly Parameter[]) {
     this.entries = entries;
+    // The first of several values counts, so it is set last.
+    const reversed = entries.toReversed();
+    this.#values = new Map(reversed);
+    this.#lowerCase = new Map(reversed.map(([name, value]) => [name.toLowerCase(), value]));
   }
 
   get(name: string): string | undefined {
-    return this.entries.find(([each]) => each === name)?.[1];
+    return this.#values.get(name);
   }
 
   has(name: string): boolean {
-    return this.entries.some(([each]) => each === name);
+    return this.#values.has(name);
+  }
+
+  /** Finds a parameter by its name in lower case. */
+  getIgnoringCase(name: string): string | undefined {
+    return this.#lowerCase.get(name);
+  }
+
+  /** The names in lower case, each once. */
+  lowerCaseNames(): IterableIterator<string> {
+    return this.#lowerCase.keys();
   }
 }
 

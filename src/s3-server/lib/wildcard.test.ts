@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { matchesWildcard } from './policy.ts';
+import { compileWildcard } from './wildcard.ts';
+
+const matchesWildcard = (pattern: string, text: string) => compileWildcard(pattern)(text);
 
 const cases: [string, string, boolean][] = [
   ['', '', true],
@@ -38,5 +40,17 @@ test('wildcard: a pattern with escaped special characters matches only its own t
       assert.equal(matchesWildcard(literal(one), one), true);
       assert.equal(matchesWildcard(literal(one), other), one === other);
     }),
+  );
+});
+
+test('wildcard: a pattern matches the same texts as its regular expression, also across words of 32 tokens', () => {
+  const toRegExp = (pattern: string) => new RegExp(`^${pattern.replaceAll('?', '[^]').replaceAll(/\*+/g, '[^]*')}$`);
+  const patterns = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', 'aaaaaaaaaaaaaaaa'), maxLength: 12 });
+  const texts = fc.string({ unit: fc.constantFrom('a', 'b', 'aaaaaaaaaaaaaaaa'), maxLength: 12 });
+  fc.assert(
+    fc.property(patterns, texts, (pattern, text) => {
+      assert.equal(matchesWildcard(pattern, text), toRegExp(pattern).test(text));
+    }),
+    { numRuns: 2_000 },
   );
 });
