@@ -245,6 +245,20 @@ test('open: the signal ends the body', async (t) => {
   await read;
 });
 
+test('open: the caller learns when the request has a connection', async (t) => {
+  let sent = 0;
+  const onSent = () => sent++;
+  const url = await listen(
+    t,
+    http.createServer((request) => request.socket.destroy()),
+  );
+  const client = clientFor(t);
+  await assert.rejects(client.open({ ...GET, url: 'http://127.0.0.1:1/', onSent }), { systemCode: 'ECONNREFUSED' });
+  assert.equal(sent, 0);
+  await assert.rejects(client.open({ ...GET, url, onSent }), { code: 'unreachable' });
+  assert.equal(sent, 1);
+});
+
 test('connect: a unix socket is used if one is given', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'oscar-http-'));
   t.after(() => rm(directory, { recursive: true }));

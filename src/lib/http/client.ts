@@ -39,6 +39,8 @@ export interface HttpRequest {
    * Not for a body that is a stream.
    */
   readonly repeatable?: boolean;
+  /** Called when the request has a connection. Until then the server cannot have received it. */
+  readonly onSent?: () => void;
 }
 
 export interface HttpHead {
@@ -147,13 +149,13 @@ export class HttpClient {
   }
 
   async #start(request: HttpRequest, signal: AbortSignal | undefined): Promise<HttpAnswer> {
-    const { method, headers = {}, body, idle = 0 } = request;
+    const { method, headers = {}, body, idle = 0, onSent } = request;
     const url = new URL(request.url);
     const {
       statusCode,
       headers: received,
       body: content,
-    } = await sendRequest.call(this.#agent, {
+    } = await sendRequest.call(onSent ? notifySent(this.#agent, onSent) : this.#agent, {
       origin: url.origin,
       path: request.path ?? url.pathname + url.search,
       method,
@@ -190,6 +192,18 @@ export class HttpClient {
       else if (this.#unfinished === 0) socket.destroy();
     }
   }
+}
+
+function notifySent(agent: Agent, onSent: () => void): Dispatcher {
+  return agent.compose((dispatch) => (options, handler) => {
+    const start = handler.onRequestStart?.bind(handler);
+    // undici calls it when it begins to write the request.
+    handler.onRequestStart = (...given) => {
+      onSent();
+      start?.(...given);
+    };
+    return dispatch(options, handler);
+  });
 }
 
 /** undici notices an abort only when the request has a connection; the caller must not wait for that. */

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
-import { Agent, type IncomingMessage, request } from 'node:http';
+import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import { HttpClient, originalError } from '../../../lib/http/index.ts';
+import { backoffDelay } from '../../../lib/retry.ts';
 import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, EndReason } from '../../../model/job/index.ts';
 import type { BlobStore, Observation, StopReason } from '../../../ports/index.ts';
@@ -56,8 +58,7 @@ const KEY_MS = 3_600_000;
 const KEYS_SOON_MS = 30_000;
 
 /** Shortest and longest wait between two tries to reach a pod. */
-const FIRST_WAIT_MS = 200;
-const LONGEST_WAIT_MS = 2_000;
+const RETRY = { first: 200, longest: 2_000 };
 
 const NOT_KEPT = 'what the script printed could not be kept: the object store did not take it';
 
@@ -134,12 +135,13 @@ export class KnativeCall {
     const until = Date.now() + this.#timeout;
     // Until a pod accepts the call, nothing was begun, so giving up is safe.
     const late = AbortSignal.timeout(this.#timeout);
-    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+    for (let failures = 1; ; failures++) {
       this.#stop.signal.throwIfAborted();
       const reply = await this.#send(body, late);
       if ('frames' in reply) return this.#follow(reply.frames);
       if ('refused' in reply) throw new NotAnswered(`the call was not taken: ${reply.refused}`);
       const message = `no pod answers yet: ${reply.notYet}`;
+      const wait = backoffDelay(failures, RETRY);
       if (Date.now() + wait > until) throw new NotAnswered(message);
       this.#observe({ phase: 'preparing', message });
       await pause(wait, undefined, { signal: this.#stop.signal });
@@ -245,7 +247,7 @@ export class KnativeCall {
   /** The kubelet reports it, perhaps after a moment. */
   async #ranOutOfMemory(): Promise<boolean> {
     const metadata = { name: this.#pod ?? '', namespace: this.#namespace };
-    for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(FIRST_WAIT_MS)) {
+    for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(RETRY.first)) {
       const pod = await readObject<Pod>(this.#deps.api, POD, { metadata }).catch(() => undefined);
       const container = pod && findContainer(pod, SCRIPT);
       const death = container?.state?.terminated ?? container?.lastState?.terminated;
@@ -309,7 +311,7 @@ const SILENCE_MS = 60_000;
 const MAX_EXCERPT = 300;
 
 /** A new connection for each call: Knative's proxies may disappear at any time. */
-const AGENT = new Agent({ keepAlive: false });
+const CLIENT = new HttpClient({ verify: true, keepAlive: 0 });
 
 const REFUSALS = new Set([400, 401, 403, 405, 413]);
 
@@ -324,28 +326,26 @@ export async function sendCall(
   signal: AbortSignal,
   late: AbortSignal,
 ): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const { authorization, body } = sealCall(envelope, token.reveal());
-  const headers = { authorization, 'content-type': 'application/octet-stream', 'content-length': body.length };
-  const outgoing = request(url, { method: 'POST', agent: AGENT, headers, signal }, resolve);
+  const headers = { authorization, 'content-type': 'application/octet-stream' };
   let connected = false;
-  outgoing.on('socket', (socket) => socket.once('connect', () => (connected = true)));
-  outgoing.on('error', reject);
-  const giveUp = () => outgoing.destroy(new Error('it takes too long'));
+  const onSent = () => (connected = true);
+  const givenUp = new AbortController();
+  const giveUp = () => givenUp.abort(new Error('it takes too long'));
   late.addEventListener('abort', giveUp, { once: true });
-  outgoing.end(body);
   try {
-    const response = await promise;
-    const { statusCode: status = 0, headers: told } = response;
+    const ended = AbortSignal.any([signal, givenUp.signal]);
+    const answer = await CLIENT.open({ method: 'POST', url, headers, body, signal: ended, onSent });
+    const { status, body: response } = answer;
     // A 200 alone is not enough: a proxy may serve a default page for unknown names.
-    if (status === 200 && told['content-type'] === 'application/x-ndjson') {
-      const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
-      return { frames: readFrames(response.setTimeout(SILENCE_MS, silent)) };
+    if (status === 200 && answer.headers['content-type'] === 'application/x-ndjson') {
+      return { frames: readFrames(response) };
     }
     const said = await readExcerpt(response);
     const why = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`;
     return REFUSALS.has(status) ? { refused: why, status } : { notYet: why };
-  } catch (cause) {
+  } catch (failure) {
+    const cause = originalError(failure);
     if (connected && !late.aborted)
       throw new CallLost(`the connection to ${url.host} broke: ${errorText(cause)}`, { cause });
     return { notYet: `${url.host} cannot be reached: ${errorText(cause)}` };
@@ -355,7 +355,7 @@ export async function sendCall(
 }
 
 /** The beginning of an answer, for messages. The answer may come from any server and be endless. */
-async function readExcerpt(response: IncomingMessage): Promise<string> {
+async function readExcerpt(response: Readable): Promise<string> {
   let said = '';
   try {
     for await (const chunk of response.setEncoding('utf8')) {
@@ -370,10 +370,13 @@ async function readExcerpt(response: IncomingMessage): Promise<string> {
 
 const errorText = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-async function* readFrames(response: IncomingMessage): AsyncGenerator<CallFrame> {
+async function* readFrames(response: Readable): AsyncGenerator<CallFrame> {
+  const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
+  const silence = setTimeout(silent, SILENCE_MS);
   let rest = '';
   try {
     for await (const chunk of response.setEncoding('utf8')) {
+      silence.refresh();
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
       if (rest.length > MAX_FRAME_BYTES) throw new Error('the answer does not come from a program of the manager');
@@ -385,6 +388,7 @@ async function* readFrames(response: IncomingMessage): AsyncGenerator<CallFrame>
   } catch (cause) {
     throw new CallLost(`the connection broke: ${errorText(cause)}`, { cause });
   } finally {
+    clearTimeout(silence);
     response.destroy();
   }
 }
