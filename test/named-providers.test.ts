@@ -67,6 +67,21 @@ describe('named provider', () => {
     assert.equal(shared.store.describeBucket('unused-results'), undefined);
   });
 
+  test('named provider: deleting a service keeps the bucket of the same name in the store of the cluster (S6)', async () => {
+    const { origin, people } = them;
+    expectStatus(
+      await origin.call('POST', '/system/buckets', { as: people.alice, body: { bucket_name: 'twin-results' } }),
+      201,
+    );
+    const body = service('twin', 'true', { output: [at('minio.shared', 'twin-results/out')] });
+    await origin.outside.create(people.alice, body);
+    expectStatus(await origin.call('DELETE', '/system/services/twin', { as: people.alice }), 204);
+    assert.equal(shared.store.describeBucket('twin-results'), undefined, 'the bucket of the service is deleted');
+    const { json } = await origin.call('GET', '/system/buckets', { as: people.alice });
+    const names = (json() as { bucket_name: string }[]).map(({ bucket_name }) => bucket_name);
+    assert.ok(names.includes('twin-results'), names.join());
+  });
+
   test('named provider: an update creates the buckets of new outputs, and deletes empty ones of old outputs', async () => {
     const { origin, people } = them;
     const writingTo = (...output: object[]) => service('moved', 'true', { output });

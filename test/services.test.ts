@@ -32,6 +32,21 @@ async function create(name: string, as: string, more: Record<string, unknown> = 
 const read = (name: string, as: string) => manager.call('GET', `/system/services/${name}`, { as });
 
 describe('life cycle of a service', () => {
+  test('image_prefetch: is stored and shown for each service, and an image that nobody can pull does no harm (R15)', async () => {
+    const image = 'registry.invalid/no-such-image:1';
+    await create('prefetch-one', bearer.alice, { image, image_prefetch: true });
+    await create('prefetch-two', bearer.alice, { image, image_prefetch: true });
+    await create('prefetch-none', bearer.alice, { image });
+    const shown = async (name: string) =>
+      ((await read(name, bearer.alice)).json() as { image_prefetch: boolean }).image_prefetch;
+    for (const name of ['prefetch-one', 'prefetch-two']) assert.equal(await shown(name), true);
+    assert.equal(await shown('prefetch-none'), false);
+    for (const name of ['prefetch-one', 'prefetch-two', 'prefetch-none']) {
+      const { status } = await manager.call('DELETE', `/system/services/${name}`, { as: bearer.alice });
+      assert.equal(status, 204);
+    }
+  });
+
   test('create 201, read 200, update 204, delete 204, then 404; empty bodies without a type', async () => {
     const created = await manager.call('POST', '/system/services', { as: bearer.alice, body: least('life') });
     const first = await read('life', bearer.alice);

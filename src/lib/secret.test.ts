@@ -5,7 +5,7 @@ import { Secret } from './secret.ts';
 
 const secret = new Secret('s3cret');
 
-test('no way of printing a secret shows it', () => {
+test('secret: no way of printing it shows the value', () => {
   const printed = [
     String(secret),
     JSON.stringify({ secret, list: [secret] }),
@@ -16,11 +16,11 @@ test('no way of printing a secret shows it', () => {
   for (const text of printed) assert.ok(!text.includes('s3cret'), text);
 });
 
-test('a secret is given out only on purpose', () => {
+test('secret: reveal returns the value', () => {
   assert.equal(secret.reveal(), 's3cret');
 });
 
-test('two secrets are compared by value, whatever their lengths', () => {
+test('secret: two secrets are compared by value, whatever their lengths', () => {
   assert.equal(secret.equals('s3cret'), true);
   assert.equal(secret.equals(new Secret('s3cret')), true);
   assert.equal(secret.equals('s3creT'), false);

@@ -45,7 +45,7 @@ test('everybody is told what is free; administrators and operators also what run
     const { status, type, text } = await get('/system/status', as);
     assert.deepEqual([status, type], [200, 'application/json; charset=utf-8']);
     const { cluster, oscar } = JSON.parse(text);
-    assert.deepEqual(Object.values(cluster.metrics.cpu), [2_500, 2_500, 3_000, 3_000]);
+    assert.deepEqual(Object.values(cluster.metrics.cpu), [2_500, 2_500, 3_000, 3_000, 2_500, 2_500]);
     assert.deepEqual(Object.values(cluster.metrics.memory), [8_000, 8_000, 4_096, 4_096]);
     assert.equal(cluster.nodes[0].name, 'here');
     const states = { Failed: 0, Pending: 1, Running: 1, Succeeded: 1, Unknown: 0 };
