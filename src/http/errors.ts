@@ -101,6 +101,7 @@ const ANSWERS: Record<Code, Answer> = {
   'issuer-unavailable': { status: 503, retryAfter: 5 },
   closing: { status: 503, retryAfter: 5 },
   overloaded: { status: 503, retryAfter: 2 },
+  'disk-full': { status: 503, retryAfter: 30 },
   // No retry-after: waiting does not help, because the job fits on no node.
   'no-room': { status: 503 },
   'origin-away': { status: 503, retryAfter: 5 },

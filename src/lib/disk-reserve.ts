@@ -21,15 +21,22 @@ export function isDiskFull(error: unknown): boolean {
 
 const MIB = 1024 * 1024;
 
+/** In bytes, multiples of 1 MiB. */
+export interface ReserveSize {
+  readonly whole: number;
+  /** With less than this, nothing is added to the database. */
+  readonly enough: number;
+}
+
 /**
  * The reserve of a database whose write-ahead log has 4000 pages of 4 KiB. When the disk is full the database must be
  * able to grow by all of them, 16 MiB, before the log can begin again, and the log takes a few MiB for one transaction
- * that deletes a thousand objects. Smaller: large deletions fail. Larger: room that nobody uses.
+ * that deletes a thousand objects. Smaller: large deletions fail. Larger: space that is never used.
  */
-const SIZE = 32 * MIB;
+const LARGE_LOG: ReserveSize = { whole: 32 * MIB, enough: 24 * MIB };
 
-/** With less than this, nothing is added to the disk. */
-const ENOUGH = 24 * MIB;
+/** The same for SQLite's default, a log of 1000 pages: 4 MiB. */
+export const SMALL_LOG: ReserveSize = { whole: 12 * MIB, enough: 8 * MIB };
 
 /** Given back and taken in pieces, since most transactions need only one. */
 const PIECE = MIB;
@@ -40,12 +47,14 @@ const PIECE = MIB;
  */
 export class DiskReserve {
   readonly #path: string;
+  readonly #wanted: ReserveSize;
   readonly #piece = randomBytes(PIECE);
   #file: number | undefined;
   #size = 0;
 
-  constructor(path: string) {
+  constructor(path: string, size = LARGE_LOG) {
     this.#path = path;
+    this.#wanted = size;
     try {
       this.#open();
     } catch (error) {
@@ -54,14 +63,14 @@ export class DiskReserve {
   }
 
   get isEnough(): boolean {
-    return this.#size >= ENOUGH;
+    return this.#size >= this.#wanted.enough;
   }
 
   /** Takes as much room as there is, up to the whole reserve. Says whether it is enough. */
   refill(): boolean {
     try {
       const file = this.#open();
-      while (this.#size < SIZE) {
+      while (this.#size < this.#wanted.whole) {
         for (let written = 0; written < PIECE; ) written += writeSync(file, this.#piece, written);
         this.#size += PIECE;
       }
@@ -75,7 +84,7 @@ export class DiskReserve {
   /** Gives room back, each time as much as all times before. False when nothing is left to give. */
   release(): boolean {
     if (this.#size === 0) return false;
-    this.#size -= Math.min(this.#size, Math.max(PIECE, SIZE - this.#size));
+    this.#size -= Math.min(this.#size, Math.max(PIECE, this.#wanted.whole - this.#size));
     this.#truncate();
     return true;
   }
@@ -92,7 +101,7 @@ export class DiskReserve {
     const file = openSync(this.#path, 'a', 0o600);
     this.#file = file;
     const { size } = fstatSync(file);
-    this.#size = Math.min(SIZE, size - (size % PIECE));
+    this.#size = Math.min(this.#wanted.whole, size - (size % PIECE));
     this.#truncate();
     return file;
   }

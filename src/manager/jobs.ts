@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
 import { type DelegationRoles, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
+import type { DiskSpace } from '../lib/disk-space.ts';
 import type { ClusterStore } from '../model/service/index.ts';
 import type { EventSource, JobStore, ObjectStore } from '../ports/index.ts';
 import type { Staging } from '../staging/index.ts';
@@ -47,11 +48,12 @@ export async function openJobs(
   cluster: OpenedCluster & { readonly jobs: JobStore },
   { objects, events, description, inside, account, time }: JobsStore,
   log: Logger,
+  disk?: DiskSpace,
 ): Promise<OpenJobs> {
   await using opened = new AsyncDisposableStack();
   const { kubernetes } = cluster;
   const workplace = opened.adopt(
-    await (kubernetes ? openKubernetesBackend(config, kubernetes, objects, log) : openLocalBackend(config, log)),
+    await (kubernetes ? openKubernetesBackend(config, kubernetes, objects, log) : openLocalBackend(config, log, disk)),
     (it) => it.close(),
   );
   const { runner, capacity, staging, runtime, node, keys, deployment } = workplace;

@@ -62,7 +62,7 @@ export async function startManager(
   const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
   const disk = opened.adopt(await openDiskSpace(config, log), (it) => it?.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
-  const store = opened.adopt(await openStore(config, cluster, storeKeys, log), (it) => it.close());
+  const store = opened.adopt(await openStore(config, cluster, storeKeys, log, disk), (it) => it.close());
   const readiness = opened.adopt(openReadiness({ disk, store, cluster }, log), (it) => it.close());
   const description = { ...describeStore(config), endpoint: store.endpoint };
   const meters = new Meters();
@@ -70,7 +70,7 @@ export async function startManager(
   const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
   const durations = new LocalDurations(config.clusterId);
   const observers = [jobMeters(meters), durations, ...tracing.observers];
-  const running = await openObservedJobs(config, cluster, { ...store, description, account }, observers, log);
+  const running = await openObservedJobs(config, cluster, { ...store, description, account }, observers, log, disk);
   if (running) opened.defer(() => running.close());
   const providers = openProviders(config, log);
   opened.defer(() => providers?.close());
@@ -238,10 +238,11 @@ async function openObservedJobs(
   { objects, events, ...store }: OpenedStore & Pick<JobsStore, 'description' | 'account'>,
   observers: readonly JobObserver[],
   log: Logger,
+  disk: DiskSpace | undefined,
 ): Promise<OpenJobs | undefined> {
   if (!objects || !events) return undefined;
   const jobs = observedJobs(cluster.jobs, observers);
-  return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
+  return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log, disk);
 }
 
 function openServices(

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { EmbeddedEvents, EmbeddedStore } from '../adapters/object-stores/embedded/index.ts';
 import type { PlainS3Store } from '../adapters/object-stores/s3/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
+import type { DiskSpace } from '../lib/disk-space.ts';
 import type { EventSource, ObjectStore, SecretStore, StoreKeys } from '../ports/index.ts';
 import { type IdentitySeal, openObjectStore } from '../s3-server/index.ts';
 import { adoptBuckets } from '../services/index.ts';
@@ -34,20 +35,28 @@ export async function openStore(
   cluster: OpenedCluster,
   keys: StoreKeys,
   log: Logger,
+  disk?: DiskSpace,
 ): Promise<OpenedStore> {
-  if (cluster.seal && hasOwnStore(config)) return openEmbedded(config, cluster.seal, keys, log);
+  if (cluster.seal && hasOwnStore(config)) return openEmbedded(config, cluster.seal, keys, log, disk);
   const endpoint = config.minioPublicEndpoint ?? config.minioEndpoint;
   if (config.externalStore === 'none') return { endpoint, inside: config.minioEndpoint, close: async () => undefined };
   const open = config.externalStore === 's3' ? openPlainStore : openMinio;
   return open(config, endpoint, cluster, keys, log);
 }
 
-async function openEmbedded(config: Config, seal: IdentitySeal, keys: StoreKeys, log: Logger): Promise<OpenedStore> {
+async function openEmbedded(
+  config: Config,
+  seal: IdentitySeal,
+  keys: StoreKeys,
+  log: Logger,
+  disk: DiskSpace | undefined,
+): Promise<OpenedStore> {
   const server = openObjectStore({
     directory: join(config.dataDir, 'objects'),
     region: config.minioRegion,
     manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
     seal,
+    shortage: () => disk?.shortage,
     report: (error, request) => log.error({ err: error, ...request }, 'object store request failed'),
   });
   try {

@@ -15,6 +15,12 @@ export interface Capacity {
   /** Why no node could run this demand, even if the node were empty; undefined if one could. */
   refusal(demand: Demand): string | undefined;
 
+  /**
+   * Why nothing is started now, as a sentence for users; undefined otherwise. While there is a shortage `reserve` finds no
+   * room, and `onFreed` reports its end.
+   */
+  shortage?(): string | undefined;
+
   /** Why this demand has no room now. */
   obstacle(demand: Demand): Obstacle;
 

@@ -27,6 +27,8 @@ export interface ObjectStoreOptions {
   readonly seal: IdentitySeal;
   readonly now?: () => number;
   readonly limits?: Partial<Limits>;
+  /** Why nothing can be uploaded now; undefined while there is enough disk space. */
+  readonly shortage?: () => string | undefined;
   /** Called with errors that a client did not cause. */
   readonly report?: ReportFault;
 }
@@ -82,6 +84,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
     limits,
     region,
     now,
+    shortage: options.shortage ?? (() => undefined),
     empty,
     report,
   };

@@ -1,6 +1,14 @@
 import { hostname } from 'node:os';
+import type { DiskSpace } from '../../lib/disk-space.ts';
 import type { Demand } from '../../model/job/index.ts';
-import { type Capacity, explainRefusal, type NodeCapacity, type Obstacle, type Usage } from '../../ports/index.ts';
+import {
+  type Capacity,
+  explainRefusal,
+  type NodeCapacity,
+  type NodeState,
+  type Obstacle,
+  type Usage,
+} from '../../ports/index.ts';
 
 export interface LocalCapacityOptions {
   /** The name of the node; by default that of this machine. */
@@ -11,7 +19,12 @@ export interface LocalCapacityOptions {
   readonly gpu?: number;
   /** What they use now. */
   readonly used: () => Usage;
+  /** While it is short, nothing is started. */
+  readonly disk?: WatchedSpace | undefined;
 }
+
+/** The part of the disk space that matters here. */
+type WatchedSpace = Pick<DiskSpace, 'shortage' | 'onChange'>;
 
 const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
 
@@ -22,10 +35,13 @@ export class LocalCapacity implements Capacity {
   readonly #used: () => Usage;
   readonly #reserved = new Map<string, Demand>();
   readonly #listeners = new Set<() => void>();
+  readonly #disk: WatchedSpace | undefined;
   #requested = NOTHING;
   #notifying = false;
 
-  constructor({ name = hostname(), cpu, memory, gpu = 0, used }: LocalCapacityOptions) {
+  constructor({ name = hostname(), cpu, memory, gpu = 0, used, disk }: LocalCapacityOptions) {
+    this.#disk = disk;
+    disk?.onChange(() => this.#notify());
     this.#name = name;
     this.#total = { cpu, memory, gpu };
     this.#used = used;
@@ -33,6 +49,7 @@ export class LocalCapacity implements Capacity {
 
   reserve(name: string, demand: Demand): boolean {
     if (this.#reserved.has(name)) return true;
+    if (this.shortage() !== undefined) return false;
     if (!fits(add(this.#requested, demand), this.#total)) return false;
     this.hold(name, demand);
     return true;
@@ -56,6 +73,10 @@ export class LocalCapacity implements Capacity {
     return explainRefusal(this.#total, demand);
   }
 
+  shortage(): string | undefined {
+    return this.#disk?.shortage;
+  }
+
   obstacle(demand: Demand): Obstacle {
     if (!fits(demand, this.#total)) return 'others';
     return this.#requested.gpu + demand.gpu > this.#total.gpu ? 'gpus' : 'ours';
@@ -63,7 +84,8 @@ export class LocalCapacity implements Capacity {
 
   nodes(): readonly NodeCapacity[] {
     const { cpu, memory } = this.#used();
-    return [{ name: this.#name, ready: true, total: this.#total, requested: this.#requested, used: { cpu, memory } }];
+    const node = { name: this.#name, total: this.#total, requested: this.#requested, used: { cpu, memory } };
+    return [this.shortage() === undefined ? { ...node, ready: true } : { ...node, ready: false, state: DISK_PRESSURE }];
   }
 
   onFreed(listener: () => void): () => void {
@@ -83,6 +105,16 @@ export class LocalCapacity implements Capacity {
     });
   }
 }
+
+/** As a kubelet would report it. */
+const DISK_PRESSURE: NodeState = {
+  health: 'Ready',
+  conditions: [
+    { type: 'Ready', status: true },
+    { type: 'DiskPressure', status: true },
+  ],
+  interlink: false,
+};
 
 const add = (a: Demand, b: Demand): Demand => ({ cpu: a.cpu + b.cpu, memory: a.memory + b.memory, gpu: a.gpu + b.gpu });
 

@@ -2,6 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DiskReserve, isDiskFull, SMALL_LOG } from '../../lib/disk-reserve.ts';
 import { GroupCommit, LogFile } from '../../lib/group-commit.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import type { Version } from '../../lib/version.ts';
@@ -39,23 +40,20 @@ export interface PreparedQuery<Row> {
 export class Database {
   readonly #database: DatabaseSync;
   readonly #log: LogFile;
+  readonly #reserve: DiskReserve;
   readonly #writes: GroupCommit;
   #closed = false;
 
   constructor(path: string, migrations: readonly string[] = MIGRATIONS) {
-    this.#database = open(path);
-    try {
-      this.#database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
-      migrate(this.#database, path, migrations);
-      this.#log = new LogFile(path);
-      syncDirectory(dirname(path));
-    } catch (error) {
-      this.#database.close();
-      throw error instanceof DataDirectoryError ? error : toUnusableError(path, error);
-    }
+    this.#reserve = openReserve(path);
+    const { database, log } = openWithReserve(path, migrations, this.#reserve);
+    this.#database = database;
+    this.#log = log;
+    this.#reserve.refill();
     this.#writes = new GroupCommit({
-      database: this.#database,
-      log: this.#log,
+      database,
+      log,
+      reserve: this.#reserve,
       unavailable: (message, options) => new StoreError('unavailable', message, options),
     });
   }
@@ -71,8 +69,20 @@ export class Database {
    * promise resolves and before the next transaction.
    */
   write<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
+    return this.#add(work, committed, false);
+  }
+
+  /**
+   * The same on a full disk too, with the space of the reserve: for deletes, and for what must be recorded about work that
+   * was accepted before. New work uses `write`.
+   */
+  writeReserved<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
+    return this.#add(work, committed, true);
+  }
+
+  #add<T>(work: () => T, committed: ((result: T) => void) | undefined, frees: boolean): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreError('unavailable', 'the manager is stopping'));
-    return this.#writes.add(work, committed);
+    return this.#writes.add(work, committed, { frees });
   }
 
   /** Why nothing can be written any more until a restart. */
@@ -87,6 +97,50 @@ export class Database {
     this.#writes.finish();
     this.#database.close();
     this.#log.close();
+    this.#reserve.close();
+  }
+}
+
+function openReserve(path: string): DiskReserve {
+  try {
+    return new DiskReserve(`${path}-reserve`, SMALL_LOG);
+  } catch (error) {
+    throw toUnusableError(path, error);
+  }
+}
+
+/** SQLite needs a little space to open a database. On a full disk the reserve provides it. */
+function openWithReserve(path: string, migrations: readonly string[], reserve: DiskReserve) {
+  for (;;) {
+    try {
+      return openDatabase(path, migrations);
+    } catch (error) {
+      if (isLackOfSpace(error) && reserve.release()) continue;
+      reserve.close();
+      throw error;
+    }
+  }
+}
+
+/** SQLite's code if its files cannot be extended or mapped, among other reasons. */
+const SQLITE_IOERR = 10;
+
+function isLackOfSpace(error: unknown): boolean {
+  const cause = error instanceof DataDirectoryError ? error.cause : error;
+  return isDiskFull(cause) || (cause instanceof Error && 'errcode' in cause && cause.errcode === SQLITE_IOERR);
+}
+
+function openDatabase(path: string, migrations: readonly string[]): { database: DatabaseSync; log: LogFile } {
+  const database = open(path);
+  try {
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
+    migrate(database, path, migrations);
+    const log = new LogFile(path);
+    syncDirectory(dirname(path));
+    return { database, log };
+  } catch (error) {
+    database.close();
+    throw error instanceof DataDirectoryError ? error : toUnusableError(path, error);
   }
 }
 

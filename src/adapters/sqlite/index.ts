@@ -35,7 +35,7 @@ export function openLocalCluster({ directory, now = Date.now }: LocalClusterOpti
   const database = opened.adopt(new Database(held.file('manager.db')), (file) => file.close());
   const seal = openSeal(held, database);
   // No other process uses the directory, so the reservations in it belong to requests that died with an earlier manager.
-  database.query('DELETE FROM reservations').run();
+  if (database.query('SELECT 1 FROM reservations LIMIT 1').get()) database.query('DELETE FROM reservations').run();
   const services = opened.adopt(new LocalServiceStore(database, seal, { now }), (store) => store.close());
   const secrets = new LocalSecretStore(database, seal);
   const journal = new LocalJournal(database);

@@ -85,7 +85,7 @@ export class LocalJobStore implements JobStore {
       }
       return this.#rows.update(known, change, version, this.#changes.next());
     };
-    return this.#database.write(update, () => this.#notify());
+    return this.#database.writeReserved(update, () => this.#notify());
   }
 
   async list(query: JobQuery): Promise<Page<JobRecord>> {
@@ -131,7 +131,7 @@ export class LocalJobStore implements JobStore {
       this.#hideOrDelete(found);
       return true;
     };
-    return this.#database.write(remove, () => this.#notify());
+    return this.#database.writeReserved(remove, () => this.#notify());
   }
 
   async removeService(serviceUid: string): Promise<JobRecord[]> {
@@ -156,7 +156,7 @@ export class LocalJobStore implements JobStore {
   async dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number> {
     let dropped = 0;
     for (;;) {
-      const slice = await this.#database.write(() =>
+      const slice = await this.#database.writeReserved(() =>
         this.#rows.dropTombstones(serviceUid, modifiedBefore, this.#slice),
       );
       dropped += slice;
@@ -187,7 +187,7 @@ export class LocalJobStore implements JobStore {
     const removed: JobRecord[] = [];
     for (let left = limit; left > 0; ) {
       const slice = Math.min(this.#slice, left);
-      const found = await this.#database.write(
+      const found = await this.#database.writeReserved(
         () => remove(slice),
         () => this.#notify(),
       );

@@ -44,7 +44,7 @@ export class LocalJournal implements Journal {
 
   async begin(key: string, state: JournalState): Promise<JournalEntry> {
     const row = { key, version: newVersion(), state: packState(key, state) };
-    return this.#database.write(() => {
+    return this.#database.writeReserved(() => {
       if (this.#begin.run(key, row.version, row.state).changes === 1) return toEntry(row);
       throw new StoreError('exists', `"${key}" is already in the journal`);
     });
@@ -57,13 +57,15 @@ export class LocalJournal implements Journal {
 
   async claim(key: string, expected: Version): Promise<Version | 'busy'> {
     const version = newVersion();
-    return this.#database.write(() => (this.#claim.run(version, key, expected).changes === 1 ? version : 'busy'));
+    return this.#database.writeReserved(() =>
+      this.#claim.run(version, key, expected).changes === 1 ? version : 'busy',
+    );
   }
 
   async advance(key: string, expected: Version, state: JournalState): Promise<Version> {
     const version = newVersion();
     const packed = packState(key, state);
-    return this.#database.write(() => {
+    return this.#database.writeReserved(() => {
       this.#expect(key, expected);
       this.#advance.run(version, packed, key);
       return version;
@@ -71,7 +73,7 @@ export class LocalJournal implements Journal {
   }
 
   async finish(key: string, expected: Version): Promise<void> {
-    await this.#database.write(() => {
+    await this.#database.writeReserved(() => {
       this.#expect(key, expected);
       this.#finish.run(key);
     });

@@ -56,7 +56,7 @@ export class LocalSecretStore implements SecretStore {
   }
 
   async remove(room: SecretKind, key: string): Promise<void> {
-    await this.#database.write(() => this.#remove.run(room, key));
+    await this.#database.writeReserved(() => this.#remove.run(room, key));
   }
 
   async keys(room: SecretKind, cursor?: Cursor): Promise<Page<string>> {

@@ -63,7 +63,7 @@ export class LocalServiceStore implements ServiceStore {
   }
 
   async release(reservation: Reservation): Promise<void> {
-    await this.#database.write(() => this.#reservations.remove(reservation));
+    await this.#database.writeReserved(() => this.#reservations.remove(reservation));
   }
 
   async create(reservation: Reservation, service: Service): Promise<ServiceRecord> {
@@ -96,7 +96,7 @@ export class LocalServiceStore implements ServiceStore {
       this.#expectVersion(name, expected);
       this.#rows.delete(name);
     };
-    await this.#database.write(remove, () => {
+    await this.#database.writeReserved(remove, () => {
       this.#cache.remove(name);
       this.#watchers.notify({ kind: 'gone', name });
     });

@@ -74,7 +74,7 @@ function answerRepeatedOffer(record: JobRecord, payload: string, { dispatcher }:
 function reserveRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = deps;
   const demand = serviceDemand(worker.definition);
-  const impossible = capacity.refusal(demand);
+  const impossible = capacity.shortage?.() ?? capacity.refusal(demand);
   if (impossible !== undefined) throw new DelegationError('offer-no-room', impossible);
   const short = quotas.reserve(key, worker, demand);
   if (short !== undefined && !offer.pinned) throw new DelegationError('offer-no-room', short);

@@ -3,7 +3,7 @@ import type { Principal } from '../../identity/index.ts';
 import { accepted, type JobKey, jobName, type NewJob } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { eventTooLarge } from '../errors.ts';
+import { eventTooLarge, JobError } from '../errors.ts';
 import { jobForBytes } from '../event.ts';
 import { type Jobs, type PlacementMode, serviceDemand } from '../jobs.ts';
 
@@ -19,6 +19,8 @@ export async function submitJob(
   jobs: Jobs,
 ): Promise<JobKey> {
   if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
+  const shortage = jobs.capacity.shortage?.();
+  if (shortage !== undefined) throw new JobError('disk-full', `no new jobs are accepted: ${shortage}`);
   const byToken = principal.kind === 'service-token';
   // A store that is configured as for the Go manager sends its events here with the token, and repeats them if it gets no answer.
   const known = byToken && trigger === 'job' ? jobForBytes(event, service) : undefined;

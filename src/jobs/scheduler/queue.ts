@@ -124,7 +124,7 @@ class OwnerQueue {
 }
 
 interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'start'> {
-  readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle'>;
+  readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle' | 'shortage'>;
   /** Called for a job that is next and whose room is reserved. */
   readonly start: (job: QueuedJob) => void;
   /** Called with the reason why a job waits. */
@@ -284,8 +284,11 @@ export class JobQueue {
   /** Queues the job if a node could ever run it. */
   #admit(waiting: QueuedJob): void {
     const refusal = this.#deps.capacity.refusal(waiting.demand);
-    if (refusal === undefined) this.#enqueue(waiting);
-    else {
+    if (refusal === undefined) {
+      this.#enqueue(waiting);
+      const shortage = this.#deps.capacity.shortage?.();
+      if (shortage !== undefined) this.#deps.setMessage(waiting.key, `waits: ${shortage}`);
+    } else {
       // In the queue it would block all jobs of its owner. Its record shows the reason, and it can be cancelled.
       this.#unfittable.add(waiting);
       this.#deps.setMessage(waiting.key, refusal);

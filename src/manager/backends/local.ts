@@ -14,6 +14,7 @@ import {
 } from '../../adapters/local-runner/index.ts';
 import type { Config } from '../../config/index.ts';
 import { Dispatcher, type Jobs, removeStrayAttempts } from '../../jobs/index.ts';
+import type { DiskSpace } from '../../lib/disk-space.ts';
 import type { ServiceStore } from '../../ports/index.ts';
 import { createStaging } from '../../staging/index.ts';
 import type { Backend } from './backend.ts';
@@ -25,9 +26,10 @@ const STAGING_WORKERS = 2;
 const UIDS = 500;
 
 /** The local backend: scripts run in containers or as processes of this machine. */
-export async function openLocalBackend(config: Config, log: Logger): Promise<Backend> {
+export async function openLocalBackend(config: Config, log: Logger, disk?: DiskSpace): Promise<Backend> {
   await using opened = new AsyncDisposableStack();
   const { directory, launcher, removeOrphans } = await chooseLauncher(config, log);
+  await disk?.watch(directory);
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -44,6 +46,7 @@ export async function openLocalBackend(config: Config, log: Logger): Promise<Bac
       cpu: config.localCpuMillicores ?? availableParallelism() * 1000,
       memory: config.localMemoryBytes ?? totalmem(),
       used: () => runner.usage(),
+      disk,
     }),
     staging,
     runtime: launcher.kind,

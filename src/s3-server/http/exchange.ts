@@ -30,6 +30,8 @@ export interface Store {
   readonly limits: Limits;
   readonly region: string;
   readonly now: () => number;
+  /** Why nothing can be uploaded now; undefined while there is enough disk space. */
+  readonly shortage: () => string | undefined;
   /** Removes the content of a removed bucket in the background. */
   readonly empty: (bucket: number) => void;
 }

@@ -143,6 +143,18 @@ const BUCKET_ROUTES: Readonly<Record<string, Routes>> = {
   POST: { delete: { run: deleteObjects, headers: deleting } },
 };
 
+/**
+ * Rejects uploads of users while there is little disk space. Jobs that run already may use what is left for their results.
+ * Copies share the content of their source, and an upload whose parts are here can be completed.
+ */
+function unlessLow(operation: Operation): Operation {
+  return (exchange, store) => {
+    const shortage = exchange.signer.identity.kind === 'job' ? undefined : store.shortage();
+    if (shortage !== undefined) throw new S3Error('XMinioStorageFull', `${shortage}.`);
+    return operation(exchange, store);
+  };
+}
+
 const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
   GET: {
     uploadId: { run: listParts, query: ['max-parts', 'part-number-marker'] },
@@ -154,14 +166,14 @@ const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
   HEAD: { '': GET_OBJECT },
   PUT: {
     uploadId: {
-      run: uploadPart,
+      run: unlessLow(uploadPart),
       query: ['partNumber'],
       headers: { 'x-amz-checksum-algorithm': 'any' },
-      copying: { run: uploadPartCopy, headers: { ...copied, 'x-amz-copy-source-range': 'any' } },
+      copying: { run: unlessLow(uploadPartCopy), headers: { ...copied, 'x-amz-copy-source-range': 'any' } },
     },
     tagging: { run: putObjectTagging, query: VERSION },
     '': {
-      run: putObject,
+      run: unlessLow(putObject),
       headers: { ...described, 'x-amz-checksum-type': ['FULL_OBJECT'] },
       copying: {
         run: answerCopyObject,
@@ -175,7 +187,7 @@ const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
     '': { run: deleteObject, query: VERSION, headers: deleting },
   },
   POST: {
-    uploads: { run: createMultipartUpload, headers: { ...described, 'x-amz-checksum-type': 'any' } },
+    uploads: { run: unlessLow(createMultipartUpload), headers: { ...described, 'x-amz-checksum-type': 'any' } },
     uploadId: {
       run: completeMultipartUpload,
       headers: { 'x-amz-checksum-algorithm': 'any', 'x-amz-checksum-type': 'any', 'x-amz-mp-object-size': 'any' },

@@ -219,6 +219,9 @@ async function respond(
   response.end(content);
 }
 
+/** Seconds. Somebody has to delete something first, so there is no hurry. */
+const RETRY_WHEN_FULL = '30';
+
 function errorResponse(error: S3Error, resource: string, requestId: string): S3Response {
   const fields = {
     Code: error.code,
@@ -229,7 +232,8 @@ function errorResponse(error: S3Error, resource: string, requestId: string): S3R
   };
   const inside = Object.entries(fields).map(([name, text]) => `<${name}>${escapeXml(text)}</${name}>`);
   const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error>${inside.join('')}</Error>`;
-  return { status: error.status, headers: { 'content-type': 'application/xml' }, body };
+  const retry = error.code === 'XMinioStorageFull' && { 'retry-after': RETRY_WHEN_FULL };
+  return { status: error.status, headers: { 'content-type': 'application/xml', ...retry }, body };
 }
 
 const bodyLength = (body: string | Uint8Array | undefined) =>

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { DeleteBucketCommand, DeleteObjectCommand, S3ServiceException } from '@aws-sdk/client-s3';
+import { eventually, Outside, service } from './support/jobs.ts';
+import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
+import { DiskFiller, diskTest, MIB, type SmallDisk } from './support/small-disk.ts';
+
+/** A manager whose disk is full loses nothing, lets everything be deleted, and goes on by itself when there is space. */
+
+const FLOOR = { OSCAR_DISK_FLOOR: '10Mi' };
+const COPY = 'cat "$INPUT_FILE_PATH" > "$TMP_OUTPUT_DIR/$(basename "$INPUT_FILE_PATH")"';
+
+async function start({ path, stack }: SmallDisk, settings: Record<string, string> = FLOOR): Promise<TestManager> {
+  return stack.use(await startTestManager(settings, join(path, 'data')));
+}
+
+const ready = (manager: TestManager, status: number) =>
+  eventually(async () => {
+    const answer = await manager.call('GET', '/ready');
+    assert.equal(answer.status, status, answer.text);
+    return answer;
+  });
+
+async function refusalOf(upload: Promise<unknown>): Promise<S3ServiceException> {
+  const error: unknown = await upload.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof S3ServiceException, String(error));
+  return error;
+}
+
+diskTest(
+  'disk floor: below it uploads and new jobs are rejected, and everything goes on when there is space',
+  async (disk) => {
+    const manager = await start(disk);
+    const outside = new Outside(manager.url);
+    const token = await outside.create(ADMIN, service('copy', COPY));
+    await outside.put(ADMIN, 'copy/in/before', 'before');
+    await outside.allEnded('copy', 1);
+    await ready(manager, 200);
+
+    const filler = new DiskFiller(disk.path);
+    filler.fillBut(5 * MIB);
+    const answer = await ready(manager, 503);
+    assert.deepEqual(
+      (answer.json() as { reasons: { reason: string }[] }).reasons.map(({ reason }) => reason),
+      ['DiskFull'],
+    );
+    assert.ok(!answer.text.includes(disk.path), 'strangers learn no path');
+    assert.equal((await manager.call('GET', '/health')).status, 200);
+    const refusal = await refusalOf(outside.put(ADMIN, 'copy/in/rejected', 'x'));
+    assert.deepEqual([refusal.name, refusal.$metadata.httpStatusCode], ['XMinioStorageFull', 507]);
+    assert.match(refusal.message, /almost full \(.* left\): delete/);
+    assert.equal(refusal.$response?.headers['retry-after'], '30');
+    const job = await manager.call('POST', '/job/copy', { as: token, body: 'x' });
+    assert.deepEqual([job.status, job.headers.get('retry-after')], [503, '30'], job.text);
+    assert.match(job.text, /^no new jobs are accepted: the disk of this cluster is almost full/);
+    const status = (await manager.call('GET', '/system/status', { as: ADMIN })).json() as {
+      cluster: { metrics: { cpu: { total_free: number } }; nodes: { conditions: { type: string }[] }[] };
+    };
+    assert.equal(status.cluster.metrics.cpu.total_free, 0, 'other clusters see nothing free here');
+    assert.ok(status.cluster.nodes[0]?.conditions.some(({ type }) => type === 'DiskPressure'));
+
+    filler.remove();
+    await ready(manager, 200);
+    await outside.put(ADMIN, 'copy/in/after', 'after');
+    await outside.allEnded('copy', 2);
+    assert.deepEqual(await outside.keys(ADMIN, 'copy'), ['in/after', 'in/before', 'out/after', 'out/before']);
+  },
+  { size: '128m' },
+);
+
+diskTest(
+  'full disk: jobs, services, objects and buckets can be deleted, also after a restart',
+  async (disk) => {
+    let manager = await start(disk);
+    const outside = new Outside(() => manager.url);
+    for (const name of ['one', 'two']) {
+      await outside.create(ADMIN, service(name, COPY));
+      await outside.put(ADMIN, `${name}/in/a`, name);
+      await outside.allEnded(name, 1);
+    }
+    await manager.call('POST', '/system/buckets', { as: ADMIN, body: { bucket_name: 'photos' } });
+    await outside.put(ADMIN, 'photos/a', 'a');
+    const filler = new DiskFiller(disk.path);
+    filler.fillBut(0);
+    await ready(manager, 503);
+
+    const removed = async (path: string) => {
+      filler.fillBut(0);
+      const answer = await manager.call('DELETE', path, { as: ADMIN });
+      assert.equal(answer.status, 204, `${path}: ${answer.text}`);
+    };
+    const [job] = await outside.jobs(ADMIN, 'one');
+    await removed(`/system/logs/one/${job?.id}`);
+    await removed('/system/services/one');
+
+    filler.fillBut(0);
+    await manager.stop();
+    manager = await start(disk);
+    await ready(manager, 503);
+    await removed('/system/services/two');
+    filler.fillBut(0);
+    const s3 = await new Outside(manager.url).s3(ADMIN);
+    await s3.send(new DeleteObjectCommand({ Bucket: 'photos', Key: 'a' }));
+    await s3.send(new DeleteBucketCommand({ Bucket: 'photos' }));
+    const listed = (await manager.call('GET', '/system/services', { as: ADMIN })).json();
+    assert.deepEqual(listed, []);
+
+    filler.remove();
+    await ready(manager, 200);
+    const again = new Outside(manager.url);
+    await again.create(ADMIN, service('three', COPY));
+    await again.put(ADMIN, 'three/in/a', 'again');
+    await again.allEnded('three', 1);
+    assert.equal(await again.get(ADMIN, 'three/out/a'), 'again');
+  },
+  { size: '128m' },
+);
