@@ -145,6 +145,21 @@ test('credentials: an issuer outage gives 503 to its users only, and ends withou
   await away.stop();
 });
 
+test('credentials: guessing the password of the administrator is slowed down, and the right one works again soon', async () => {
+  await using guessed = await startTestManager();
+  const statuses = await Promise.all(
+    Array.from({ length: 60 }, async (_, i) => {
+      const { status, headers } = await guessed.call('GET', '/system/info', { as: basic(`oscar:guess-${i}`) });
+      if (status === 429) assert.equal(headers.get('retry-after'), '1');
+      return status;
+    }),
+  );
+  assert.deepEqual(new Set(statuses), new Set([401, 429]));
+  await eventually(async () => {
+    assert.equal((await guessed.call('GET', '/system/info', { as: ADMIN })).status, 200);
+  });
+});
+
 describe('credentials: with OIDC_AUDIENCE', () => {
   const exp = () => Math.floor(Date.now() / 1000) + 600;
   const settings = { OIDC_ENABLE: 'true', OIDC_ISSUERS: issuer.url, OIDC_AUDIENCE: 'dashboard, oscar' };

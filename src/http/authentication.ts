@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 /** For `/system` routes: the administrator or a user. */
 export async function systemPrincipal(request: FastifyRequest, authenticator: Authenticator): Promise<Admin | User> {
-  const principal = await authenticator.system(authorizationHeaders(request));
+  const principal = await authenticator.system(authorizationHeaders(request), request.ip);
   request.who = principalName(principal);
   return principal;
 }
@@ -24,11 +24,8 @@ export async function servicePrincipal(
   record: ServiceRecord | undefined,
   extraToken?: string,
 ): Promise<Principal> {
-  const principal = await authenticator.service(authorizationHeaders(request), {
-    service: record?.service,
-    allowBasic: true,
-    extraToken,
-  });
+  const route = { service: record?.service, allowBasic: true, extraToken };
+  const principal = await authenticator.service(authorizationHeaders(request), route, request.ip);
   request.who = principalName(principal);
   return principal;
 }
@@ -40,7 +37,7 @@ export async function serviceBearer(
   record: ServiceRecord | undefined,
 ): Promise<Principal> {
   const route = { service: record?.service, allowBasic: false };
-  const principal = await authenticator.service(authorizationHeaders(request), route);
+  const principal = await authenticator.service(authorizationHeaders(request), route, request.ip);
   request.who = principalName(principal);
   return principal;
 }

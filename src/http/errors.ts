@@ -93,6 +93,7 @@ const ANSWERS: Record<Code, Answer> = {
   'member-failed': { status: 424 },
   'input-unreadable': { status: 424 },
   'offer-no-room': { status: 429 },
+  'too-many-failures': { status: 429, retryAfter: 1 },
   damaged: { status: 500 },
   'run-failed': { status: 502 },
   contended: { status: 503, retryAfter: 1 },

@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Secret } from '../lib/secret.ts';
 import type { Service } from '../model/service/index.ts';
 import { IdentityError } from './errors.ts';
+import { PasswordThrottle } from './password-throttle.ts';
 import type { Admin, Principal, ServiceToken, User } from './principal.ts';
 
 /** Verifies access tokens of the configured issuers and returns their users. */
@@ -14,6 +15,7 @@ export interface AuthenticatorOptions {
   readonly admin: BasicAccount;
   /** Absent when OIDC is off: then `/system` accepts Basic credentials only (docs/security.md#who-asks). */
   readonly oidc?: TokenVerifier | undefined;
+  readonly throttle?: PasswordThrottle | undefined;
 }
 
 /** A route that also accepts the token of one service. */
@@ -29,17 +31,21 @@ export interface ServiceRoute {
   readonly extraToken?: string | undefined;
 }
 
-/** Authenticates a request by all values of its `Authorization` header, or throws an {@link IdentityError}. */
+/**
+ * Authenticates a request by all values of its `Authorization` header, or throws an {@link IdentityError}. The address is
+ * that of the client; absent for requests of this manager to itself.
+ */
 export interface Authenticator {
   /** For `/system`: the administrator or a user. */
-  system(authorization: readonly string[]): Promise<Admin | User>;
+  system(authorization: readonly string[], address?: string): Promise<Admin | User>;
   /** For routes of one service: also the holder of its token. */
-  service(authorization: readonly string[], route: ServiceRoute): Promise<Principal>;
+  service(authorization: readonly string[], route: ServiceRoute, address?: string): Promise<Principal>;
 }
 
 const ADMIN: Admin = Object.freeze({ kind: 'admin' });
 
-export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Authenticator {
+export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
+  const { admin, oidc, throttle = new PasswordThrottle() } = options;
   const noCredentials = () =>
     new IdentityError(
       'no-credentials',
@@ -48,8 +54,12 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
         : 'authentication required: send Authorization with Basic credentials, this cluster accepts no access tokens',
     );
 
-  function administrator(account: BasicAccount | undefined): Admin {
+  function administrator(account: BasicAccount | undefined, address: string | undefined): Admin {
+    if (address !== undefined && throttle.isBlocked(address)) {
+      throw new IdentityError('too-many-failures', 'too many wrong passwords from your address: try again in a second');
+    }
     if (account && isAccount(account, admin)) return ADMIN;
+    if (address !== undefined) throttle.fail(address);
     throw new IdentityError('bad-credentials', 'wrong user name or password');
   }
 
@@ -61,9 +71,9 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
   }
 
   return {
-    async system(authorization) {
+    async system(authorization, address) {
       const credentials = readOne(authorization);
-      if (credentials.scheme === 'basic') return administrator(credentials.account);
+      if (credentials.scheme === 'basic') return administrator(credentials.account, address);
       if (credentials.scheme === 'none' || !oidc) throw noCredentials();
       if (isServiceToken(credentials.token.reveal())) {
         throw new IdentityError('bad-token', 'a service token can only invoke its service: send an access token here');
@@ -71,9 +81,9 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
       return user(credentials.token);
     },
 
-    async service(authorization, { service, allowBasic, extraToken }) {
+    async service(authorization, { service, allowBasic, extraToken }, address) {
       const credentials = readOne(authorization);
-      if (credentials.scheme === 'basic' && allowBasic) return administrator(credentials.account);
+      if (credentials.scheme === 'basic' && allowBasic) return administrator(credentials.account, address);
       if (credentials.scheme === 'bearer') {
         const token = credentials.token.reveal();
         if (isServiceToken(token)) return authenticateServiceToken(token, service);

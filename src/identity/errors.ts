@@ -12,6 +12,8 @@ export type IdentityErrorCode =
   | 'ambiguous-credentials'
   /** Basic credentials that are not the administrator's. */
   | 'bad-credentials'
+  /** The address of the caller has sent too many wrong passwords of the administrator. */
+  | 'too-many-failures'
   /** A bearer token that is not a valid access token, and not the token of the requested service. */
   | 'bad-token'
   /** A valid token of a user who is in none of the groups that this cluster admits. */
