@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { backoffDelay } from './retry.ts';
+import { backoffDelay, jitter } from './retry.ts';
 
 test('backoff: the wait doubles with each failure up to the longest, with jitter over its upper half', () => {
   const limits = { first: 100, longest: 1_000 };
@@ -13,4 +13,16 @@ test('backoff: the wait doubles with each failure up to the longest, with jitter
     [500, 1_000],
     [500, 1_000],
   ]);
+});
+
+test('backoff: without a random number there is no jitter', () => {
+  const limits = { first: 100, longest: 1_000 };
+  assert.deepEqual(
+    [1, 2, 5].map((failures) => backoffDelay(failures, limits)),
+    [100, 200, 1_000],
+  );
+});
+
+test('jitter: it is half to one and a half times the wait', () => {
+  assert.deepEqual([jitter(100, 0), jitter(100, 0.5), jitter(100, 1)], [50, 100, 150]);
 });

@@ -13,3 +13,6 @@ export function backoffDelay(failures: number, { first, longest }: BackoffLimits
   const full = Math.min(first * 2 ** (failures - 1), longest);
   return full / 2 + (full / 2) * random;
 }
+
+/** Half to one and a half times this wait, so that callers that wait for the same thing do not all try at the same moment. */
+export const jitter = (ms: number, random = Math.random()) => ms * (0.5 + random);

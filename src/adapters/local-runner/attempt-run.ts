@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { backoffDelay } from '../../lib/retry.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';
 import type { Observation, StopReason } from '../../ports/index.ts';
@@ -22,8 +23,7 @@ export interface AttemptRunDeps {
 const NOTES = 100;
 
 /** Milliseconds between two attempts to upload; each pause is twice the previous one. */
-const FIRST_WAIT = 500;
-const LONGEST_WAIT = 30_000;
+const RETRY = { first: 500, longest: 30_000 };
 
 /** Thrown when the manager closes. The next manager continues from here. */
 class Detached extends Error {}
@@ -221,11 +221,12 @@ export class AttemptRun {
   /** Retries until the patience of the attempt is over, or it is stopped. */
   async #uploadWithRetries(left: boolean, resumed: boolean): Promise<string | undefined> {
     const until = Date.now() + (this.#attempt.patience ?? 0);
-    for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
-      const before = wait > FIRST_WAIT;
+    for (let tries = 1; ; tries++) {
+      const before = tries > 1;
       try {
         return await this.#upload(left, resumed || before);
       } catch (error) {
+        const wait = backoffDelay(tries, RETRY);
         if (error instanceof Detached || this.#stopReason || Date.now() + wait > until) throw error;
         if (!before) this.log.notice(`the output is not delivered yet: ${toMessage(error)}`, Date.now());
         await this.#pause(wait);

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { jitter } from '../../lib/retry.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Service } from '../../model/service/index.ts';
 import { isRace } from '../../ports/index.ts';
@@ -326,7 +327,7 @@ async function storeRotated(id: string, { from, to }: Rotation, vault: Vault): P
       return 'stored';
     } catch (error) {
       if (!isRace(error)) throw error;
-      await pause(STORE_RETRY_MS * (0.5 + Math.random()));
+      await pause(jitter(STORE_RETRY_MS));
     }
   }
 }

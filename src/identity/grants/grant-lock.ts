@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { jitter } from '../../lib/retry.ts';
 import { isRace, StoreError } from '../../ports/index.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault, writeGrant } from './grant.ts';
 
@@ -47,7 +48,7 @@ export async function acquireGrantLock(id: string, vault: Vault): Promise<HeldGr
     } catch (error) {
       if (!isRace(error)) throw error;
     }
-    await pause(POLL_MS * (0.5 + Math.random()));
+    await pause(jitter(POLL_MS));
   }
   throw new StoreError('unavailable', 'other managers hold the lock of the refresh token: try again');
 }

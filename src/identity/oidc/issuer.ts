@@ -1,4 +1,5 @@
 import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'jose';
+import { backoffDelay } from '../../lib/retry.ts';
 import { IdentityError } from '../errors.ts';
 import type { Claims } from '../groups.ts';
 import { boundedFetch, type Fetch, ISSUER_DEADLINE } from './bounded-fetch.ts';
@@ -146,7 +147,7 @@ export function withCoolDown<Args extends unknown[], T>(
     } catch (error) {
       // Concurrent attempts count as one failure.
       if (failures === round) {
-        const wait = Math.min(FIRST_WAIT * 2 ** round, LONGEST_WAIT);
+        const wait = backoffDelay(round + 1, { first: FIRST_WAIT, longest: LONGEST_WAIT });
         [failures, notBefore, reason] = [round + 1, now() + wait, error];
         failed?.(error, wait);
       }

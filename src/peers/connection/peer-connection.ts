@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { backoffDelay } from '../../lib/retry.ts';
 import { MEMBER_HEADER } from '../messages/federation.ts';
 import { type MemberKey, type PeerAddress, PeerError } from '../peer.ts';
 import { peerProblem, UNAVAILABLE_STATUSES } from './problems.ts';
@@ -170,7 +171,6 @@ export class CircuitBreaker {
     this.#trialRunning = false;
     this.#failures++;
     if (this.#failures < FAILURES) return;
-    this.#until = now + Math.min(FIRST_PAUSE * 2 ** this.#pauses, LONGEST_PAUSE);
-    this.#pauses++;
+    this.#until = now + backoffDelay(++this.#pauses, { first: FIRST_PAUSE, longest: LONGEST_PAUSE });
   }
 }

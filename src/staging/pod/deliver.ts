@@ -2,6 +2,7 @@ import { appendFileSync, constants, readFileSync } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../lib/concurrency.ts';
+import { backoffDelay } from '../../lib/retry.ts';
 import type { ObjectAt } from '../../model/job/index.ts';
 import { Connections } from '../transfers/connections.ts';
 import { StagingError } from '../transfers/errors.ts';
@@ -39,8 +40,7 @@ export interface Delivered {
 }
 
 /** Milliseconds between two attempts to deliver; each pause is twice the previous one. */
-const FIRST_WAIT = 500;
-const LONGEST_WAIT = 30_000;
+const RETRY = { first: 500, longest: 30_000 };
 
 /** Concurrent uploads. More need more memory, up to three parts of 5 MiB each; fewer make small files slower. */
 const FILES_AT_ONCE = 6;
@@ -95,12 +95,13 @@ async function uploadWithRetries(
   if (notes.length > NOTES) notify(`and ${notes.length - NOTES} more notes`);
   if (files.length === 0 && !orders.manifest) return undefined;
   const uploaded = new UploadJournal(parts.uploaded, orders.attempt);
-  for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+  for (let failures = 1; ; failures++) {
     try {
       return await uploadAll(directory, files, uploaded, delivery, connections);
     } catch (error) {
+      const wait = backoffDelay(failures, RETRY);
       if (retrySignal.aborted || Date.now() + wait > until) throw error;
-      if (wait === FIRST_WAIT) notify(`the output is not delivered yet: ${errorMessage(error)}`);
+      if (failures === 1) notify(`the output is not delivered yet: ${errorMessage(error)}`);
       await pause(wait, undefined, { signal: retrySignal }).catch(() => undefined);
     }
   }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { toHttpClientError } from '../../lib/http/index.ts';
+import { jitter } from '../../lib/retry.ts';
 import type { ObjectAt, StoreAccess } from '../../model/job/index.ts';
 
 /** Throws a {@link TransferError} if the access is invalid. */
@@ -143,7 +144,7 @@ export async function withRetries<T>(work: () => Promise<T>, signal?: AbortSigna
       if (!(error instanceof TransferError && error.retryable) || attempt === TRIES || signal?.aborted) throw error;
     }
     // Random, because many jobs lose the same store at the same moment and must not all retry together.
-    await pause(FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + Math.random()), undefined, signal ? { signal } : {});
+    await pause(jitter(FIRST_PAUSE * 2 ** (attempt - 1)), undefined, signal ? { signal } : {});
   }
 }
 

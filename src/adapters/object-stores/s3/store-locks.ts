@@ -1,6 +1,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { KeyedMutex } from '../../../lib/concurrency.ts';
+import { jitter } from '../../../lib/retry.ts';
 import { StoreError } from '../../../ports/index.ts';
 import { type S3Api, stripQuotes } from './s3-api.ts';
 import { hasErrorCode, undefinedOn, withWriteDeadline } from './signed-http-client.ts';
@@ -163,7 +164,7 @@ export class StoreLocks {
           `"${other.name}" of the object store is being changed by another manager: try again`,
         );
       }
-      await pause(wait * (0.5 + Math.random()));
+      await pause(jitter(wait));
     }
   }
 
