@@ -47,7 +47,10 @@ const MAX_CONCURRENT = 32;
 /** Objects in a page of a list. A larger page makes one answer larger; a smaller one costs more round trips. */
 const PAGE = 500;
 
-/** Client of the Kubernetes API: rate limit, concurrency limit, and retries of reads. */
+/**
+ * Client of the Kubernetes API: rate limit, concurrency limit, and retries of reads. It uses node:http, because the proxy of a
+ * kubeconfig is an agent for it (decision 0001).
+ */
 export class Api {
   readonly options: ApiOptions;
   readonly #endpoint: Endpoint;
