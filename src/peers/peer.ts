@@ -9,8 +9,11 @@ import type { FederationOrigin } from '../model/service/index.ts';
  * managers written in Go.
  */
 export interface Peer {
-  /** Reports what exists under this name, to a caller who may create services there. */
-  probe(name: string, as: Credential): Promise<Probe>;
+  /**
+   * Reports what exists under this name, to a caller who may create services there. With the id of a key, announces that
+   * the caller may create or adopt a worker with that key; without that, both are rejected.
+   */
+  probe(name: string, as: Credential, keyId?: string): Promise<Probe>;
 
   /** Creates a worker. The identity of the credential becomes its owner. Repeating it with the same key is a no-op. */
   create(order: WorkerOrder, as: Credential): Promise<void>;
@@ -34,8 +37,8 @@ export interface Peer {
 
   /**
    * Ends the worker. `undo` deletes a worker that the federation created, and restores a service that it adopted; `detach`
-   * leaves an ordinary service. If there is no worker, a tombstone is written, so that a create that arrives later is
-   * rejected. A worker that has another key by now is not ended; the result is `held`.
+   * leaves an ordinary service. If there is no worker but its key was announced, a tombstone is written, so that a create
+   * that arrives later is rejected. A worker that has another key by now is not ended; the result is `held`.
    */
   remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed>;
 }

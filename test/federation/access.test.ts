@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import {
   basic,
@@ -319,6 +320,11 @@ describe('access: annotations and headers that users may not set (F43)', () => {
     }
     assert.ok(!(await services(b)).includes('ordered1'));
     // A forged worker belongs to the user who forged it, and harms nobody else.
+    expectStatus(await b.call('POST', '/system/services', { ...at, as: people.bob }), 412);
+    const { key } = JSON.parse(Buffer.from(header, 'base64url').toString()) as { key: string };
+    const probe = `/system/services/ordered1/federation?key=${hash('sha256', key)}`;
+    expectStatus(await b.call('GET', probe, { as: people.bob }), 200);
+    expectStatus(await b.call('GET', '/system/services/ordered1/federation?key=x', { as: people.bob }), 400);
     expectStatus(await b.call('POST', '/system/services', { ...at, as: people.bob }), 201);
     assert.match((await read(b, people.bob, 'ordered1')).owner, /bob/);
   });

@@ -17,7 +17,8 @@ const WORKER = '/system/services/told-there/federation';
 
 /** The calls of docs/peer-protocol.md, and how to recognize each. */
 const CALLS: Readonly<Record<string, (seen: Seen) => boolean>> = {
-  probe: ({ method, path, headers }) => method === 'GET' && path === WORKER && headers.authorization !== undefined,
+  probe: ({ method, path, headers }) =>
+    method === 'GET' && path.startsWith(WORKER) && headers.authorization !== undefined,
   create: ({ method, path, body }) => method === 'POST' && path === '/system/services' && isAbout(body),
   rekey: ({ method, path, body }) => method === 'PUT' && path === '/system/services' && isAbout(body),
   update: ({ method, path }) => method === 'PUT' && path === WORKER,

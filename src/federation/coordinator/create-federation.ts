@@ -1,4 +1,5 @@
 import { allSettled } from '../../lib/concurrency.ts';
+import type { Secret } from '../../lib/secret.ts';
 import { type Definition, readDefinition } from '../../model/service/index.ts';
 import {
   type Credential,
@@ -147,7 +148,7 @@ async function begin(
   const keys: Transaction['keys'] = new Map();
   const now = deps.now();
   const parts = probed.map((each) => {
-    const key = deps.newKey();
+    const { key } = each;
     const keyId = memberKeyId(key);
     keys.set(keyId, key);
     const { instance } = each.ready ?? {};
@@ -286,12 +287,14 @@ function abortedMeanwhile({ service }: Ledger): FederationError {
 interface ProbedMember extends MemberCheck {
   readonly wanted: DesiredMember;
   readonly address: StoredAddress;
+  /** The key that the member gets. The probe announces it. */
+  readonly key: Secret;
   readonly ready?: CreationPlan & { readonly as: Credential };
 }
 
 /**
- * Asks all members concurrently whether they can be created. Changes nothing, except that it finishes the undo of an earlier
- * create.
+ * Asks all members concurrently whether they can be created, and announces their keys. Changes nothing else, except that it
+ * finishes the undo of an earlier create.
  */
 async function probeMembers(
   wanted: readonly DesiredMember[],
@@ -300,10 +303,15 @@ async function probeMembers(
 ): Promise<ProbedMember[]> {
   const probed = await Promise.all(
     wanted.map(async (each): Promise<ProbedMember> => {
-      const found = { wanted: each, address: each.address ?? unknownAddress(each.clusterId), member: memberId(each) };
+      const address = each.address ?? unknownAddress(each.clusterId);
+      const found = { wanted: each, address, member: memberId(each), key: deps.newKey() };
+      const keyId = memberKeyId(found.key);
       try {
         const { probe } = budgetsFor(found.address.kind, deps);
-        return { ...found, ready: await withinDeadline(probe, probeMember(each.service, found.address, asking, deps)) };
+        return {
+          ...found,
+          ready: await withinDeadline(probe, probeMember(each.service, keyId, address, asking, deps)),
+        };
       } catch (error) {
         return { ...found, problem: toPeerError(error) };
       }
@@ -314,15 +322,16 @@ async function probeMembers(
 
 async function probeMember(
   name: string,
+  keyId: string,
   address: StoredAddress,
   asking: MemberCredentials,
   deps: Coordination,
 ): Promise<CreationPlan & { as: Credential }> {
   const as = await asking(address);
   const peer = peerFor(address, deps);
-  let probe = await peer.probe(name, as);
+  let probe = await peer.probe(name, as, keyId);
   if (await finishAbortedUndo(probe, address, as, deps)) {
-    probe = await peer.probe(name, as);
+    probe = await peer.probe(name, as, keyId);
     if (await findAbortedFederation(probe, new Ledgers(deps)))
       throw new PeerError('unreachable', `${STILL_ENDING}: try again later`);
   }

@@ -230,7 +230,7 @@ async function createOrRekey(peer: Peer, task: Ordered, seen: 'nothing' | 'refus
   const { revision, digest } = order;
   try {
     const as = await asking(member);
-    const probe = await peer.probe(order.name, as);
+    const probe = await peer.probe(order.name, as, keyId);
     throwIfAny(twin(probe.instance));
     const readiness = planCreation(probe, order.uid);
     // If this manager was restored from a backup, it has neither the current key nor the current revision.

@@ -10,7 +10,7 @@ import { definitionIn, nameTaken, parseWorker } from './create-worker.ts';
 import { storeMemberKey } from './member-key.ts';
 import { saveOriginal, swapSecrets } from './original-service.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
-import { rejectEnded } from './tombstones.ts';
+import { rejectEnded, requireRegistered } from './tombstones.ts';
 import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
 import { isWorkerWithKey, toWorkerRole, UNFINISHED, type Workers } from './worker-role.ts';
 
@@ -35,6 +35,7 @@ export async function adoptWorker(
       return;
     }
     const before = requireAdoptable(principal, record, order.name, version);
+    await requireRegistered(keyId, order.name, catalog);
     const adoption = await plan(before, order, workers);
     const work = await beginWorkerIntent(keyId, order, catalog);
     if (work !== 'busy') return adopt(adoption, version, work, workers);

@@ -7,7 +7,7 @@ import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/inde
 import { createService, type Services, ServicesError } from '../../services/index.ts';
 import { storeMemberKey } from './member-key.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
-import { rejectEnded } from './tombstones.ts';
+import { rejectEnded, requireRegistered } from './tombstones.ts';
 import { beginWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
 import { isWorkerWithKey, toWorkerRole, type Workers } from './worker-role.ts';
 
@@ -24,6 +24,7 @@ export async function createWorker(principal: Admin | User, order: WorkerOrder, 
     const there = await catalog.services.get(order.name);
     if (isWorkerWithKey(there, keyId)) return;
     if (there) throw nameTaken(order.name);
+    await requireRegistered(keyId, order.name, catalog);
     const work = await beginWorkerIntent(keyId, order, catalog);
     if (work !== 'busy') return create(principal, order, work, workers);
     await waitForWorkerIntent(keyId, catalog);

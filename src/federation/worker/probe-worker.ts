@@ -1,18 +1,21 @@
 import type { Admin, User } from '../../identity/index.ts';
 import type { Probe, WorkerState } from '../../peers/index.ts';
 import { isOwner } from '../ownership.ts';
-import { rejectEnded } from './tombstones.ts';
+import { registerKey, rejectEnded } from './tombstones.ts';
 import { isWorkerWithKey, type Workers } from './worker-role.ts';
 
 /**
- * Reports what exists under a name, to a caller who may create services here. Names are unique in the cluster, so the caller
- * could find out by a create that a name is taken; about services of others the caller learns nothing else.
+ * Reports what exists under a name, to a caller who may create services here, and registers the key with which the caller
+ * may create a worker next. A service of another user is shown as `nothing`: the probe must not tell which names exist, and
+ * the create is rejected.
  */
 export async function probeWorker(
   principal: Admin | User,
   name: string,
   { catalog, instance }: Workers,
+  keyId?: string,
 ): Promise<Probe> {
+  if (keyId !== undefined) await registerKey(keyId, name, catalog);
   const record = await catalog.services.get(name);
   if (!record) return { instance, found: 'nothing' };
   const { federation } = record.service;
@@ -21,7 +24,8 @@ export async function probeWorker(
     const { uid, revision } = federation;
     return { instance, found: 'member', uid, revision };
   }
-  return owner ? { instance, found: 'own', version: record.version } : { instance, found: 'taken' };
+  if (owner) return { instance, found: 'own', version: record.version };
+  return principal.kind === 'admin' ? { instance, found: 'taken' } : { instance, found: 'nothing' };
 }
 
 /** The current state of the worker with this key. Throws `federation-gone` if the worker was ended. */

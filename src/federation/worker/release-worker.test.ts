@@ -42,6 +42,28 @@ test('undo: the tombstone of a key with a worker stays for a week, any other for
   await assert.rejects(createWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });
 });
 
+test('undo: a key that no probe has announced leaves no mark, however many there are', async () => {
+  await using scene = openScene({ announced: false });
+  const before = (await scene.catalog.journal.list('')).items.length;
+  for (let n = 0; n < 50; n++) await releaseWorker(NAME, n % 2 ? 'undo' : 'detach', order().keyId, scene.workers);
+  assert.equal((await scene.catalog.journal.list('')).items.length, before);
+});
+
+test('undo: of an announced key rejects the create that arrives later, and without an announcement no create succeeds', async () => {
+  await using scene = openScene({ announced: false });
+  const [late, unannounced] = [order(), order()];
+  await probeWorker(alice, NAME, scene.workers, late.keyId);
+  await releaseWorker(NAME, 'undo', late.keyId, scene.workers);
+  await assert.rejects(createWorker(alice, late, scene.workers), { code: 'federation-gone' });
+  await releaseWorker(NAME, 'undo', unannounced.keyId, scene.workers);
+  await assert.rejects(createWorker(alice, unannounced, scene.workers), { code: 'old-version', message: /\?key=/ });
+  const { version } = await scene.own();
+  await assert.rejects(adoptWorker(alice, unannounced, version, scene.workers), { code: 'old-version' });
+  assert.equal((await scene.get())?.version, version);
+  await probeWorker(alice, NAME, scene.workers, unannounced.keyId);
+  await adoptWorker(alice, unannounced, version, scene.workers);
+});
+
 test('undo: another key ends nothing', async () => {
   await using scene = openScene();
   await adopted(scene);

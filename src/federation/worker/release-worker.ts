@@ -19,7 +19,14 @@ import {
 } from '../../services/index.ts';
 import { CONTACT_RESOLUTION, deleteMemberData, forgetContact, lastContact } from './member-key.ts';
 import { loadOriginal, swapSecrets } from './original-service.ts';
-import { closeTombstone, confirmTombstone, type Ending, rememberEndedWorker, writeTombstone } from './tombstones.ts';
+import {
+  closeTombstone,
+  confirmTombstone,
+  type Ending,
+  isRegistered,
+  rememberEndedWorker,
+  writeTombstone,
+} from './tombstones.ts';
 import { hasWorkerIntent, type WorkerIntent, waitForWorkerIntent } from './worker-intent.ts';
 import {
   federationGuard,
@@ -34,8 +41,8 @@ import {
 
 /**
  * The coordinator ends a worker with its key. A worker that it created is deleted and an adopted one is restored; or, with
- * `detach`, the worker stays as a plain service. The tombstone is written first, even if there is nothing to end: the create
- * may still be in flight.
+ * `detach`, the worker stays as a plain service. The tombstone is written first, even if there is nothing to end: a create
+ * with a registered key may still be in flight.
  */
 export async function releaseWorker(
   name: string,
@@ -45,6 +52,8 @@ export async function releaseWorker(
 ): Promise<void> {
   const { catalog } = workers;
   const stray = !isWorkerWithKey(await catalog.services.get(name), keyId) && !(await hasWorkerIntent(keyId, catalog));
+  // No create with this key can succeed, so there is nothing to remember. The caller may have invented the key.
+  if (stray && !(await isRegistered(keyId, catalog))) return;
   await writeTombstone(keyId, { service: name, reason: 'ended-by-coordinator', ending, stray }, catalog);
   await endWorker({ name, ending, keyId }, workers);
 }

@@ -33,7 +33,7 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
     throw new PeerError('refused', `the key of "${name}" was replaced`);
   };
   return {
-    probe: (name, as) => withPeerErrors(async () => probeWorker(await authenticate(as), name, workers)),
+    probe: (name, as, keyId) => withPeerErrors(async () => probeWorker(await authenticate(as), name, workers, keyId)),
     create: (order, as) => withPeerErrors(async () => createWorker(await authenticate(as), order, workers)),
     adopt: (order, version, as) =>
       withPeerErrors(async () => adoptWorker(await authenticate(as), order, version as Version, workers)),

@@ -13,7 +13,7 @@ interface Tombstone {
   readonly until: number;
   /** How the worker is ended; null once that is done, or if there was no worker. */
   readonly ending: Ending | null;
-  /** No worker on this cluster had this key. */
+  /** The key was registered, but no worker on this cluster had it. */
   readonly stray?: boolean;
 }
 
@@ -31,6 +31,10 @@ const TOMBSTONES = 'tombstone/';
 /** Ended workers by federation and name, which is what a signed request states. It does not state the key. */
 const ENDED_WORKERS = 'ended/';
 
+/** Keys that an authenticated probe has announced. */
+const EXPECTED_KEYS = 'expected/';
+
+const expectedKey = (keyId: string) => `${EXPECTED_KEYS}${keyId}`;
 const tombstoneKey = (keyId: string) => `${TOMBSTONES}${keyId}`;
 const endedWorkerKey = (uid: string, service: string) => `${ENDED_WORKERS}${uid}/${service}`;
 
@@ -45,8 +49,6 @@ export async function writeTombstone(
   const begun = now();
   const kept = stray ? { until: begun + STRAY_RETENTION, stray } : { until: begun + RETENTION };
   const fresh = { service, reason, ending, begun, ...kept };
-  if (stray && !(await journal.read(tombstoneKey(keyId))))
-    await reserveStrayTombstone(() => listEntries(TOMBSTONES, journal), { journal, now });
   for (;;) {
     const there = await journal.read(tombstoneKey(keyId));
     try {
@@ -57,6 +59,29 @@ export async function writeTombstone(
       if (!isRace(error)) throw error;
     }
   }
+}
+
+/**
+ * Records that an authenticated caller may soon create a worker with this key. A worker is created only with such a key, and
+ * a release of any other unknown key stores nothing: an anonymous caller, who can invent keys, leaves no marks.
+ */
+export async function registerKey(keyId: string, service: string, { journal, now }: Store): Promise<void> {
+  const until = now() + STRAY_RETENTION;
+  const there = await journal.read(expectedKey(keyId));
+  if (there) await ignoreRace(journal.advance(there.key, there.version, { service, until }));
+  else await ignoreRace(journal.begin(expectedKey(keyId), { service, until }));
+}
+
+export async function isRegistered(keyId: string, { journal, now }: Store): Promise<boolean> {
+  const entry = await journal.read(expectedKey(keyId));
+  return entry !== undefined && Number(entry.state['until']) > now();
+}
+
+/** Throws `old-version` if no probe has registered the key, or if that was too long ago: the coordinator probes again. */
+export async function requireRegistered(keyId: string, service: string, store: Store): Promise<void> {
+  if (await isRegistered(keyId, store)) return;
+  const message = `no probe has announced this key for "${service}": probe it with ?key=<id of the key> before you create it`;
+  throw new ServicesError('old-version', message);
 }
 
 /** Records that the worker has been ended. */
@@ -123,7 +148,7 @@ export async function* openTombstones(
 /** Deletes tombstones whose retention is over. Returns how many. */
 export async function expireTombstones({ journal, now }: Store): Promise<number> {
   let forgotten = 0;
-  for (const prefix of [TOMBSTONES, ENDED_WORKERS]) {
+  for (const prefix of [TOMBSTONES, ENDED_WORKERS, EXPECTED_KEYS]) {
     for await (const { key, version, state } of listEntries(prefix, journal)) {
       const { until, ending } = state as unknown as Pick<Tombstone, 'until' | 'ending'>;
       if (until > now() || (ending ?? null) !== null) continue;
@@ -155,54 +180,8 @@ async function ignoreRace(work: Promise<unknown>): Promise<void> {
 }
 
 /**
- * Stray tombstones belong to keys of no worker here. They are needed because a release may arrive before its create. But a
- * caller that invents a key can write one without any account on this cluster.
- */
-
-/**
- * How long a stray tombstone is kept. A late create arrives within seconds, and its access token is valid for an hour at
- * most. A smaller value may miss a late create; a larger value lets strangers occupy more of the journal.
+ * How long a key is registered, and how long the tombstone of a key without a worker is kept. A late create arrives within
+ * seconds, and its access token is valid for an hour at most. A smaller value may miss a late create; a larger value keeps
+ * more entries in the journal.
  */
 const STRAY_RETENTION = 3_600_000;
-
-/** Far more than the creates that fail within an hour, and few enough for the journal. */
-const MOST_STRAY = 1_000;
-
-/** How often stray tombstones are counted. In between, this manager adds those that it writes itself. */
-const COUNTED_EVERY = 60_000;
-
-interface Counted {
-  readonly at: number;
-  readonly count: Promise<number>;
-  /** Written by this manager since the count. */
-  added: number;
-}
-
-const counted = new WeakMap<Journal, Counted>();
-
-/**
- * Reserves space for one more stray tombstone, or throws. No tombstone is dropped for it: a confirmed release must keep
- * rejecting its late create, however many tombstones strangers write. A release that is rejected here has not happened, and
- * the coordinator retries it.
- */
-async function reserveStrayTombstone(
-  marks: () => AsyncIterable<JournalEntry>,
-  { journal, now }: { readonly journal: Journal; readonly now: () => number },
-): Promise<void> {
-  let last = counted.get(journal);
-  if (!last || now() - last.at >= COUNTED_EVERY) {
-    last = { at: now(), count: countStray(marks()), added: 0 };
-    counted.set(journal, last);
-    last.count.catch(() => counted.delete(journal));
-  }
-  last.added++;
-  if ((await last.count) + last.added <= MOST_STRAY) return;
-  last.added--;
-  throw new ServicesError('contended', 'too many unknown keys were revoked within an hour: try again later');
-}
-
-async function countStray(marks: AsyncIterable<JournalEntry>): Promise<number> {
-  let count = 0;
-  for await (const { state } of marks) if (state['stray'] === true) count++;
-  return count;
-}

@@ -74,8 +74,11 @@ export const later = (first: Order, changes: Partial<WorkerOrder>, document: obj
 
 export type Scene = ReturnType<typeof openScene>;
 
-/** A manager with a real database and a real object store. */
-export function openScene() {
+/**
+ * A manager with a real database and a real object store. Every key counts as announced by a probe, unless the test is about
+ * that.
+ */
+export function openScene({ announced = true }: { readonly announced?: boolean } = {}) {
   const directory = makeTemporaryDirectory();
   const clock = { now: Date.UTC(2026, 0, 1) };
   const now = () => clock.now;
@@ -91,6 +94,7 @@ export function openScene() {
   const forgotten: string[] = [];
   const catalog: Services = {
     ...cluster,
+    ...(announced && { journal: withAnnouncedKeys(cluster.journal) }),
     objects,
     forgetJobs: async (uid) => void forgotten.push(uid),
     stores: { named: new Set(), endpoint: 'http://store.example' },
@@ -127,6 +131,19 @@ export function openScene() {
       removeTemporaryDirectory(directory);
     },
   };
+}
+
+function withAnnouncedKeys(journal: Services['journal']): Services['journal'] {
+  return new Proxy(journal, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (key: string, ...rest: unknown[]) =>
+        name === 'read' && key.startsWith('expected/')
+          ? Promise.resolve({ key, state: { until: Number.MAX_SAFE_INTEGER } })
+          : (value.call(target, key, ...rest) as unknown);
+    },
+  });
 }
 
 /** Everything that is stored, without versions and tombstones. */

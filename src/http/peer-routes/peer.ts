@@ -50,6 +50,9 @@ const View = Type.Object({
   revision: Type.Optional(Type.Integer()),
   digest: Type.Optional(Type.String()),
 });
+const Announced = Type.Object({
+  key: Type.Optional(Type.Unknown({ description: 'the id of the key with which the worker is created next' })),
+});
 const How = Type.Object({ how: Type.Optional(Type.String({ description: '`undo` (default) or `detach`' })) });
 
 /** What managers of other clusters ask about one service (docs/peer-protocol.md#calls). */
@@ -58,11 +61,18 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
   const { authenticator, workers } = deps;
   const url = '/system/services/:name/federation';
 
-  const probe = { summary: 'What a federation finds under this name', tags, params: Name, response: { 200: View } };
+  const probe = {
+    summary: 'What a federation finds under this name',
+    tags,
+    params: Name,
+    querystring: Announced,
+    response: { 200: View },
+  };
   app.get(url, { ...NEVER_SHED, schema: probe }, async (request) => {
     const name = nameParam(request);
     if (request.headers[MEMBER_HEADER] === undefined) {
-      return probeWorker(await systemPrincipal(request, authenticator), name, workers);
+      const principal = await systemPrincipal(request, authenticator);
+      return probeWorker(principal, name, workers, announcedKey(request));
     }
     const state = await inspectWorker(name, await memberOf(request, workers), workers);
     if (!state) throw noWorker(name);
@@ -157,6 +167,14 @@ function howOf(request: FastifyRequest): 'undo' | 'detach' {
   const { how = 'undo' } = request.query as { how?: string };
   if (how === 'undo' || how === 'detach') return how;
   throw new HttpError('bad-request', 'how: is not one of undo, detach');
+}
+
+/** The id of the key with which the caller may create the worker next. */
+function announcedKey(request: FastifyRequest): string | undefined {
+  const { key } = request.query as { key?: unknown };
+  if (key === undefined) return undefined;
+  if (typeof key === 'string' && /^[0-9a-f]{64}$/.test(key)) return key;
+  throw new HttpError('bad-request', 'key: is not the id of a key, which is a SHA-256 in hexadecimal');
 }
 
 /** A service is adopted in the version that was looked at, or not at all. */

@@ -8,6 +8,7 @@ import type { ConnectOptions, Resolver } from './address-guard.ts';
 import { allowedAddresses, type Network } from './allowed-address.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from './certificate.fixture.ts';
 import { HttpClient } from './client.ts';
+import type { HttpClientError } from './errors.ts';
 import { toHttpClientError } from './errors.ts';
 import { createAgents } from './guarded-agent.ts';
 
@@ -96,9 +97,25 @@ for (const [kind, connect] of Object.entries(KINDS)) {
       name: 'HttpClientError',
       code: 'address-refused',
       message:
-        'the address 127.0.0.1 of "minio.lab" is not one that definitions may name: ask the operator to add its network to OSCAR_PEER_NETWORKS',
+        '"minio.lab" has no address that definitions may name: check the name, or ask the operator to add its network to OSCAR_PEER_NETWORKS',
     });
     assert.equal(connections(), 0);
+  });
+
+  test(`guard (${kind}): a name that does not exist gets the answer of a name with a forbidden address`, async (t) => {
+    const nowhere: NonNullable<ConnectOptions['resolve']> = (_host, found) =>
+      found(Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' }), []);
+    const answers = [nowhere, resolver([]).resolve, resolver(['10.1.2.3']).resolve].map(async (resolve) => {
+      const get = connect(t, { allowed: allowedAddresses([]), resolve });
+      const { code, message } = (await get('https://internal.lab/').catch(
+        (error: unknown) => error,
+      )) as HttpClientError;
+      assert.equal(code, 'address-refused');
+      return message;
+    });
+    const messages = new Set(await Promise.all(answers));
+    assert.equal(messages.size, 1, [...messages].join(' | '));
+    assert.doesNotMatch([...messages].join(), /10\.1\.2\.3/);
   });
 
   test(`guard (${kind}): only the allowed addresses of a name are connected to`, async (t) => {
@@ -132,8 +149,7 @@ for (const [kind, connect] of Object.entries(KINDS)) {
     const get = connect(t, { allowed: allowedAddresses([]), resolve: resolver(['1.1.1.1']).resolve });
     await assert.rejects(get('http://public.lab/'), {
       code: 'address-refused',
-      message:
-        'the address 1.1.1.1 of "public.lab" is one that definitions may name over https only: write the endpoint with https://',
+      message: '"public.lab" is one that definitions may name over https only: write the endpoint with https://',
     });
   });
 

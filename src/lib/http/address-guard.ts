@@ -46,7 +46,7 @@ export function refuseAddress(host: string, over: Protocol, { allowed }: Connect
 export function guardedSocketOptions(over: Protocol, { allowed, resolve = systemResolver }: ConnectOptions) {
   const check = (host: string, address: string) => refusal(host, address, over, allowed);
   return {
-    lookup: checkedLookup(resolve, check),
+    lookup: checkedLookup(resolve, check, allowed !== undefined),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ATTEMPT,
   };
@@ -56,14 +56,18 @@ const systemResolver: Resolver = (host, found) => lookup(host, { all: true }, fo
 
 type Check = (host: string, address: string) => HttpClientError | undefined;
 
-function checkedLookup(resolve: Resolver, check: Check): LookupFunction {
+function checkedLookup(resolve: Resolver, check: Check, isGuarded: boolean): LookupFunction {
   return (host, { all, family }, callback) => {
     resolve(host, (error, found) => {
-      if (error) return callback(error, '');
+      // One answer for a name that does not exist and one of an internal address: users must not learn what a name resolves to.
+      if (error) return callback(isGuarded ? nameRefused(host) : error, '');
       const wanted = found.filter((each) => !family || family === each.family);
       const candidates = wanted.filter(({ address }) => !check(host, address));
       const [first] = candidates;
-      if (!first) return callback((wanted[0] && check(host, wanted[0].address)) ?? noAddress(host), '');
+      if (!first) {
+        const refused = wanted.map(({ address }) => check(host, address)).find((each) => each !== undefined);
+        return callback(refused ?? (isGuarded ? nameRefused(host) : noAddress(host)), '');
+      }
       return all ? callback(null, candidates) : callback(null, first.address, first.family);
     });
   };
@@ -76,11 +80,20 @@ function refusal(
   allowed: AddressRule | undefined,
 ): HttpClientError | undefined {
   if (!allowed || allowed(address, over)) return undefined;
-  const subject = host === address ? `the address ${address}` : `the address ${address} of "${host}"`;
-  const why = allowed(address, 'https')
-    ? 'is one that definitions may name over https only: write the endpoint with https://'
-    : 'is not one that definitions may name: ask the operator to add its network to OSCAR_PEER_NETWORKS';
-  return new HttpClientError('address-refused', `${subject} ${why}`);
+  const isName = host !== address;
+  if (allowed(address, 'https')) {
+    const subject = isName ? `"${host}"` : `the address ${address}`;
+    const why = 'is one that definitions may name over https only: write the endpoint with https://';
+    return new HttpClientError('address-refused', `${subject} ${why}`);
+  }
+  if (isName) return nameRefused(host);
+  const why = 'is not one that definitions may name: ask the operator to add its network to OSCAR_PEER_NETWORKS';
+  return new HttpClientError('address-refused', `the address ${address} ${why}`);
+}
+
+function nameRefused(host: string): HttpClientError {
+  const why = 'check the name, or ask the operator to add its network to OSCAR_PEER_NETWORKS';
+  return new HttpClientError('address-refused', `"${host}" has no address that definitions may name: ${why}`);
 }
 
 const noAddress = (host: string) =>

@@ -53,11 +53,12 @@ export class HttpPeer implements Peer {
     this.#deadlines = deadlines;
   }
 
-  async probe(name: string, as: Credential): Promise<Probe> {
+  async probe(name: string, as: Credential, keyId?: string): Promise<Probe> {
     const headers = authorization(as, this.#address.clusterId);
     const request = {
       method: 'GET',
       path: this.#federationPath(name),
+      ...(keyId !== undefined && { query: `key=${keyId}` }),
       headers,
       deadline: this.#deadlines.look,
     } as const;
@@ -68,6 +69,11 @@ export class HttpPeer implements Peer {
 
   async create(order: WorkerOrder, as: Credential): Promise<void> {
     const { status } = await this.#sendOrder('POST', order, {}, as);
+    // A probe does not say that the name belongs to another user.
+    if (status === 409) {
+      const why = 'another service there has this name: choose another';
+      throw new PeerError('taken', `cluster "${this.#address.clusterId}": ${why}`);
+    }
     if (status !== 201) throw peerProblem(status, order.name, this.#address);
   }
 
