@@ -69,7 +69,7 @@ export async function run(): Promise<Measured<typeof figures>> {
   };
 }
 
-/** As the origin decides, from what it has at hand; each policy many times. */
+/** As the origin decides, from its cached state; each policy many times. */
 async function decided() {
   const board = new Scoreboard();
   const members = Array.from({ length: MANY_MEMBERS }, (_, index) => memberAt(index));
@@ -101,7 +101,7 @@ async function decided() {
       const begun = performance.now();
       const { chosen } = chooseMember(question, deps);
       const taken = performance.now() - begun;
-      if (!chosen) throw new Error('nobody could take it: not a benchmark');
+      if (!chosen) throw new Error('no member could take the job: not a benchmark');
       return taken;
     });
   });

@@ -22,7 +22,7 @@ const GO_MANAGER = '12.9 s for one member, 6.6 s more for each';
 /** A silent member costs what it is given, and the rest no more than a federation of ten that is dialled anew. */
 export const figures = {
   cold10: {
-    what: 'create a federation of 10, nobody dialled before, median',
+    what: 'create a federation of 10, no connection open, median',
     unit: 'ms',
     reach: ['≤', 250],
     goManager: GO_MANAGER,
@@ -34,7 +34,7 @@ export const figures = {
   one: { what: '… of 1, median', unit: 'ms' },
   inTurn10: { what: '… 10 times that: one after the other', unit: 'ms' },
   removed10: { what: 'remove it again, median', unit: 'ms' },
-  cold50: { what: 'create a federation of 50, nobody dialled before, median', unit: 'ms', reach: ['≤', 350] },
+  cold50: { what: 'create a federation of 50, no connection open, median', unit: 'ms', reach: ['≤', 350] },
   warm50: { what: '… over connections that are there, median', unit: 'ms', reach: ['≤', 350] },
   inTurn50: { what: '… 50 times one of 1', unit: 'ms' },
   silent: { what: 'refuse a federation of 10 one of which is silent', unit: 'ms', reach: ['≤', 3_250] },

@@ -194,7 +194,7 @@ async function fill({ settings, user }: Scene): Promise<void> {
   await createServices(SERVICES, manager.url, user.as);
 }
 
-/** Managers that nobody asks for anything. */
+/** Idle managers. */
 async function measureRest({ settings }: Scene) {
   const starts: number[] = [];
   const memory: number[] = [];

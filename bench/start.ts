@@ -5,7 +5,7 @@ import { withServices } from './support/services.ts';
 import { median } from './support/statistics.ts';
 import { startUser } from './support/user.ts';
 
-export const description = 'start of a manager until it answers, and the memory it takes when nobody asks';
+export const description = 'start of a manager until it answers, and its memory when idle';
 
 export const figures = {
   cold: { what: 'start to `/health`, empty data directory', unit: 'ms', reach: ['<', 700], goManager: '250 ms' },

@@ -34,7 +34,7 @@ else {
 function writeArchive(output: string, name: string): void {
   const image = managerImage(CHECKOUT);
   const archive = archiveOf({ [name]: image });
-  // Whoever finds the file finds all of it.
+  // The file appears under its name only when it is complete.
   writeFileSync(`${output}.unfinished`, archive);
   renameSync(`${output}.unfinished`, output);
   process.stdout.write(`${output}: ${name}@${imageDigest(image)}, ${Math.round(archive.length / 2 ** 20)} MiB\n`);

@@ -155,7 +155,7 @@ describe('buckets', () => {
     test(`${name} is refused`, async () => assert.equal((await bucketCall('POST', alice, body)).status, 400));
   }
 
-  test('a name that exists is rejected, whoever owns it', async () => {
+  test('create bucket: an existing name is rejected for every owner', async () => {
     await bucketCall('POST', alice, { bucket_name: 'taken-b' });
     assert.equal((await bucketCall('POST', alice, { bucket_name: 'taken-b' })).status, 400);
     assert.equal((await bucketCall('POST', bob, { bucket_name: 'taken-b' })).status, 400);

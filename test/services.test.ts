@@ -32,7 +32,7 @@ async function create(name: string, as: string, more: Record<string, unknown> = 
 const read = (name: string, as: string) => manager.call('GET', `/system/services/${name}`, { as });
 
 describe('life cycle of a service', () => {
-  test('image_prefetch: is stored and shown for each service, and an image that nobody can pull does no harm (R15)', async () => {
+  test('image_prefetch: is stored and shown for each service, and an image that cannot be pulled does no harm (R15)', async () => {
     const image = 'registry.invalid/no-such-image:1';
     await create('prefetch-one', bearer.alice, { image, image_prefetch: true });
     await create('prefetch-two', bearer.alice, { image, image_prefetch: true });

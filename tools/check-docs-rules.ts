@@ -42,7 +42,7 @@ function linkProblem(
   if (anchor === undefined) return undefined;
   const page = pages.get(file);
   if (page?.anchors.has(anchor)) return undefined;
-  return page ? `${file} has no heading #${anchor}` : `#${anchor} leads into ${file}, whose headings nobody knows`;
+  return page ? `${file} has no heading #${anchor}` : `#${anchor} leads into ${file}, whose headings are not known`;
 }
 
 /** A path into the repository. One with `<name>` in it is a pattern for people. */

@@ -41,7 +41,7 @@ const cases: { name: string; text: string; problems: string[] }[] = [
   {
     name: 'a part of what is no page cannot be linked to',
     text: '[p](picture.png#part)',
-    problems: ['1: #part leads into docs/picture.png, whose headings nobody knows'],
+    problems: ['1: #part leads into docs/picture.png, whose headings are not known'],
   },
   {
     name: 'what looks like a link in code is none',

@@ -83,7 +83,7 @@ function problem(kind: Citation['kind'], id: string, documents: Documents): stri
 
 /**
  * Compares the private citations of all files with how many are allowed. The number only falls: a file that loses one
- * lowers it, so that nobody can add one in its place.
+ * lowers it, so that none can be added in its place.
  */
 export function ratchetProblem(count: number, allowed: number): string | undefined {
   if (count > allowed) {

@@ -13,8 +13,8 @@ export async function renderOpenApi(): Promise<string> {
     federations: { coordination: {} as Coordination, workers: { catalog: {} as Services, instance: '' } },
     authenticator: createAuthenticator({ admin: { username: '', password: new Secret('') } }),
     store: { endpoint: '', verify: true, region: '' },
-    keysOf: () => Promise.reject(new Error('nobody asks')),
-    rotateKeys: () => Promise.reject(new Error('nobody asks')),
+    keysOf: () => Promise.reject(new Error('not used for the document')),
+    rotateKeys: () => Promise.reject(new Error('not used for the document')),
     jobs: { maxEventBytes: 1 } as Jobs,
     figures: {
       meters: new Meters(),

@@ -7,7 +7,7 @@ import { CREATE, DELEGATED_JOB, JOB, type Walk } from '../test/support/walks.ts'
 import { FunctionCoverage, type Functions, filesOfFunctions, functionsOfProcesses } from './function-coverage.ts';
 
 /**
- * Counts the files of `src` that one request executes functions of: the files to read for somebody who wants to follow it.
+ * Counts the files of `src` that one request executes functions of: the files that a developer reads to follow it.
  * `npm run walk` prints the counts, `npm run walk -- --files` the files too.
  */
 

@@ -108,7 +108,7 @@ export function createDelegated(
       topology: 'star',
       delegation: 'random',
       delegate_when: 'always',
-      // Only when nobody else is left.
+      // Only when no other member is left.
       self: { weight: 0 },
       ...federation,
       members: ids.map((cluster_id, index) => ({ cluster_id, service_name: `${name}-${index}` })),

@@ -95,7 +95,7 @@ export class PlainJobs {
     await this.noPods();
   }
 
-  /** Resolves when no pod is left, whoever had made it. */
+  /** Resolves when no pod is left. */
   async noPods(): Promise<void> {
     await until(async () => {
       const { items } = (await this.#admin.do('GET', this.#path('/api/v1', 'pods'))) as unknown as { items: Named[] };

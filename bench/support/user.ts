@@ -1,7 +1,7 @@
 import { startIssuer } from '../../test/support/issuer.ts';
 import { ALICE } from '../../test/support/issuer-users.ts';
 
-/** Somebody with an access token of a real issuer, which lives in this process. */
+/** A user with an access token of a real issuer, which runs in this process. */
 export interface BenchUser extends AsyncDisposable {
   /** The value of `Authorization`. */
   readonly as: string;

@@ -13,7 +13,7 @@ import { readPage } from '../../tools/check-docs-page.ts';
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
 const values = parse(read('oscar/values.yaml')) as Record<string, unknown>;
 
-/** Kinds of settings with something in them that nobody is to read. */
+/** Kinds of settings that contain secrets. */
 const SECRET: readonly SettingKind<unknown>[] = [secret, providers];
 
 interface Rule {

@@ -6,7 +6,7 @@ import type { TarEntry } from './tar.ts';
 
 export const USER = 1000;
 
-/** Names are asked of /etc/hosts first: glibc does it the other way round if nobody says so. */
+/** Looks names up in /etc/hosts first. The default of glibc is the other way round. */
 const NAMES = 'passwd: files\ngroup: files\nhosts: files dns\n';
 const ACCOUNTS = `root:x:0:0:root:/:/sbin/nologin\noscar:x:${USER}:${USER}:oscar:/nonexistent:/sbin/nologin\n`;
 
@@ -17,7 +17,7 @@ export function systemFiles(node: string): TarEntry[] {
     text('etc/passwd', ACCOUNTS),
     text('etc/group', `root:x:0:\noscar:x:${USER}:\n`),
     text('etc/nsswitch.conf', NAMES),
-    // Those that Node trusts anyway, for whoever sets SSL_CERT_FILE or --use-system-ca.
+    // The certificates that Node trusts by default, for operators who set SSL_CERT_FILE or --use-system-ca.
     text('etc/ssl/certs/ca-certificates.crt', `${rootCertificates.join('\n')}\n`),
     ...librariesOf(node).map((path) => ({ name: path.slice(1), bytes: readFileSync(path), mode: 0o755 })),
     { name: 'usr/local/bin/node', bytes: readFileSync(node), mode: 0o755 },

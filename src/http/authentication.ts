@@ -49,7 +49,7 @@ export function callerCredential(request: FastifyRequest): Credential | undefine
   return given.scheme === 'basic' && given.account ? { kind: 'basic', ...given.account } : undefined;
 }
 
-/** The caller of a change of members. A service token identifies nobody at other clusters, so it is not passed on. */
+/** The caller of a change of members. A service token is not valid at other clusters, so it is not passed on. */
 export function federationCaller(principal: Principal, request: FastifyRequest) {
   const credential = principal.kind === 'service-token' ? undefined : callerCredential(request);
   return { principal, ...(credential && { credential }) };

@@ -12,7 +12,7 @@ export interface Execution {
   readonly clientIp: string;
   readonly method: string;
   readonly path: string;
-  /** The uid, or `nil` for the token of a service and for those who were refused. */
+  /** The uid, or `nil` for the token of a service and for rejected callers. */
   readonly user: string;
 }
 
@@ -107,7 +107,7 @@ export interface ExecutionsWanted {
   readonly previous: boolean;
 }
 
-/** The log, for those who may see what everybody does: the administrator and the users in `USERS_ADMIN`. */
+/** The log, for the administrator and the users in `USERS_ADMIN`. */
 export async function readExecutions(
   principal: Admin | User,
   { timestamps, previous }: ExecutionsWanted,

@@ -120,8 +120,8 @@ const SURROUNDINGS = {
     },
   }),
   store: { endpoint: '', verify: true, region: '' },
-  keysOf: () => Promise.reject(new Error('nobody asks')),
-  rotateKeys: () => Promise.reject(new Error('nobody asks')),
+  keysOf: () => Promise.reject(new Error('not used for the document')),
+  rotateKeys: () => Promise.reject(new Error('not used for the document')),
   info: {
     version: 'test',
     git_commit: '',

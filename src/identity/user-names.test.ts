@@ -72,7 +72,7 @@ test('uid: two users never have the same uid, whatever their issuers let them be
   );
 });
 
-test('uid: a uid of another cluster is translated to the same issuer and sub, or to nobody', () => {
+test('uid: a uid of another cluster is translated to the same issuer and sub, or to undefined', () => {
   fc.assert(
     fc.property(cluster, cluster, fc.constantFrom(A, B, C), subject, (here, there, issuer, sub) => {
       const [ours, theirs] = [new UserNames(here), new UserNames(there)];

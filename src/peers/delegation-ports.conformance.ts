@@ -128,7 +128,7 @@ export function describeTarget(name: string, make: () => Promise<TargetUnderTest
       await assert.rejects(target.offer(offerOf(), speaker));
     });
 
-    test('who has not the key is refused, whatever they say, and nobody is asked', async () => {
+    test('origin: a request without the key is rejected, and no other manager is asked', async () => {
       const { target, speaker, server } = under;
       const forger = { ...speaker, key: WRONG };
       const answer = await target.offer(offerOf(), forger);

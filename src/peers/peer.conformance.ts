@@ -94,14 +94,14 @@ function describeMaking(start: Start): void {
     assert.deepEqual(await look(NAME), before);
   });
 
-  test('somebody who is not known is refused, and nothing is made', async (t) => {
+  test('peer: an unknown caller is rejected, and nothing is created', async (t) => {
     const { peer, owner, nobody, order } = await start(t);
     await assert.rejects(peer.probe(NAME, nobody), code('refused'));
     await assert.rejects(peer.create(order(), nobody), code('refused'));
     assert.equal((await peer.probe(NAME, owner)).found, 'nothing');
   });
 
-  test('a name that somebody has is taken, and what is there stays as it is', async (t) => {
+  test('peer: a name of another user is taken, and the service there stays unchanged', async (t) => {
     const { peer, owner, stranger, order, make, look } = await start(t);
     await make(NAME);
     const before = await look(NAME);
@@ -181,7 +181,7 @@ function describeAdopting(start: Start): void {
     assert.deepEqual(await look(NAME), before);
   });
 
-  test('nobody adopts what is somebody else’s', async (t) => {
+  test('peer: a service of another owner is not adopted', async (t) => {
     const scene = await start(t);
     const { peer, stranger, order, look } = scene;
     const version = await own(scene);
@@ -289,7 +289,7 @@ function describeRekeying(start: Start): void {
     assert.equal((await peer.inspect(NAME, keyOf(made)))?.digest, made.digest);
   });
 
-  test('there is none where there is no worker of this federation, and nobody makes one by it', async (t) => {
+  test('peer: without a worker of this federation there is none, and the request creates none', async (t) => {
     const scene = await start(t);
     const { peer, owner, order, make, look } = scene;
     assert.equal(await peer.rekey(order(), owner), false);
@@ -299,7 +299,7 @@ function describeRekeying(start: Start): void {
     assert.deepEqual(await look(NAME), before);
   });
 
-  test('nobody but its owner gives a worker another key', async (t) => {
+  test('peer: only the owner gives a worker another key', async (t) => {
     const scene = await start(t);
     const { peer, owner, stranger, nobody } = scene;
     const made = scene.order();

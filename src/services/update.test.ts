@@ -9,7 +9,7 @@ import { updateService } from './update.ts';
 const store = { endpoint: 'http://store.example', verify: true, region: 'r' };
 
 describeCatalog('update: services', (open) => {
-  test('the definition is replaced; owner, namespace, token and uid stay, whoever updates it (R16)', async () => {
+  test('update: replaces the definition and keeps owner, namespace, token and uid for every caller (R16)', async () => {
     await using catalog = open();
     const before = await createService(alice, body({ cpu: '1', labels: { a: '1' } }), catalog);
     for (const who of [alice, admin]) {

@@ -149,6 +149,6 @@ describe('/run', () => {
     leaving.abort();
     await assert.rejects(call);
     const job = await outside.onlyJob('left');
-    assert.deepEqual([job.state, job.message], ['cancelled', 'whoever called did not wait for the answer']);
+    assert.deepEqual([job.state, job.message], ['cancelled', 'the caller did not wait for the answer']);
   });
 });

@@ -273,7 +273,7 @@ describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () =
     await admin.do('DELETE', podPath(attempt.name));
     const ended = await endOf(runner, attempt.name);
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
-    assert.match(ended.message, /somebody deleted its pod/);
+    assert.match(ended.message, /its pod was deleted/);
     await runner.start(attempt);
     assert.deepEqual(await endOf(runner, attempt.name), ended);
     assert.deepEqual(await stores.uploads(BUCKET), []);

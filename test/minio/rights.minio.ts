@@ -130,7 +130,7 @@ describe('job keys cannot create other keys', () => {
 });
 
 describe('bucket access', () => {
-  test('users can use a shared bucket but not change it: nobody can take over a public bucket (S8)', async () => {
+  test('bucket rights: users can use a shared bucket but not change it, so no user can take over a public one (S8)', async () => {
     await store.createBucket(bucket('public-b', { visibility: 'public' }));
     for (const uid of ['alice', 'bob']) {
       const { client, put } = as(uid);

@@ -148,7 +148,7 @@ for (const { name, change, says } of SPOILT) {
   });
 }
 
-test('what somebody cancelled may be cancelled, and has no results', () => {
+test('history: a job that a user cancelled may be cancelled, and has no results', () => {
   const asked = SOUND.asked.map((one) => (one.id === 'far' ? { ...one, cancelled: true } : one));
   const change = { ...withJob(ended(far, 'cancelled', 'Cancelled')), asked, objects: [nearResult], told: [nearResult] };
   assert.deepEqual(violationsOf({ ...SOUND, ...change }), []);

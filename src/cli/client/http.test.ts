@@ -24,7 +24,7 @@ async function portOf(server: PlainServer | Server): Promise<number> {
 const unreachable = (says: RegExp) => (error: unknown) =>
   error instanceof ClientError && error.code === 'unreachable' && says.test(error.message);
 
-test('a certificate that nobody vouches for is refused, and accepted where that is wanted', async () => {
+test('CLI client: an untrusted certificate is rejected, or accepted if the profile says so', async () => {
   const server = createSecure({ key: TEST_KEY, cert: TEST_CERTIFICATE }, (_request, response) => response.end('hello'));
   const url = `https://127.0.0.1:${await portOf(server)}/`;
   const refused = unreachable(/certificate.*NODE_EXTRA_CA_CERTS.*ssl_verify: false/s);
@@ -45,7 +45,7 @@ test('something that is no HTTP is said', async () => {
   await assert.rejects(sent, unreachable(/does not speak HTTP/));
 });
 
-test('that nobody is there is said, with the address', async () => {
+test('CLI client: a refused connection is reported with the address', async () => {
   const server = createServer();
   const port = await portOf(server);
   server.close();

@@ -253,7 +253,7 @@ export class Delegator implements Delegation, OriginServer {
   }
 
   /**
-   * Notifies those who wait for the job, revokes its keys and empties its part of staging. Files that are written later
+   * Notifies waiting callers of the job, revokes its keys and empties its part of staging. Files that are written later
    * are removed by the periodic sweep.
    */
   #ended(record: JobRecord, { told = false } = {}): void {

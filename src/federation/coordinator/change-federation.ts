@@ -111,7 +111,7 @@ export async function changeMembers(
         ? { end: intention.end, force: intention.force, named: intention.members }
         : ({ end: 'undo', force: false, named: [] } as const);
     const again = intended.verb === 'add' ? intended.members : [];
-    // The service token was authorized above. An update keeps the owner, whoever writes (R16).
+    // The service token was authorized above. An update never changes the owner (R16).
     const writer: Admin | User = isAccount(principal) ? principal : { kind: 'admin' };
     const keys = { renew };
     const change = {

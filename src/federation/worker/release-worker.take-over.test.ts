@@ -37,7 +37,7 @@ test('take-over: while its coordinator is in contact, a worker cannot be changed
   }
 });
 
-test('take-over: after a day without contact the owner, and nobody else, can take the worker over', async () => {
+test('take-over: after a day without contact only the owner can take the worker over', async () => {
   await using scene = openScene();
   const events: unknown[] = [];
   const workers = { ...scene.workers, audit: (event: unknown) => events.push(event) };

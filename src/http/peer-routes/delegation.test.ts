@@ -173,7 +173,7 @@ describe('what managers are answered about jobs', () => {
     assert.deepEqual([manager.server.offers, manager.server.reports, manager.server.opened], [[], [], []]);
   });
 
-  test('a permit that somebody recorded is worth nothing, and the same attempt may ask again', async () => {
+  test('permit: a replayed request is rejected, and the same attempt may ask again', async () => {
     await using manager = await openManager();
     const { member } = manager.origin;
     const signed = headersOf(PERMIT_CALL, member);

@@ -25,7 +25,7 @@ test('GPUs are there as soon as a node has one', async (t) => {
     nodes: () => nodes,
     store: { endpoint: '', verify: true, region: '' },
     keysOf: async () => ({ accessKey: new Secret('a'), secretKey: new Secret('b') }),
-    rotateKeys: () => Promise.reject(new Error('nobody asks')),
+    rotateKeys: () => Promise.reject(new Error('not used for the document')),
     settings: { read: async () => ({ settings: { allowedImageRepositories: [] } }) } as unknown as SettingsStore,
   });
   const authorization = `Basic ${Buffer.from('oscar:correct horse').toString('base64')}`;

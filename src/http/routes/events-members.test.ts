@@ -84,7 +84,7 @@ describe('events of members', () => {
     await Promise.all([incoming.leave(), again.leave()]);
   });
 
-  test('tell that they are none any more when their service was deleted, to those who knew of them', async (t) => {
+  test('member events: after a delete, subscribers who saw the members learn that they are gone', async (t) => {
     const { jobs, follow, write, remove } = await open(t);
     const [alice, bob] = [await follow(by(ALICE)), await follow(by(BOB))];
     await alice.until(said(READY));
@@ -99,7 +99,7 @@ describe('events of members', () => {
     await Promise.all([alice.leave(), bob.leave()]);
   });
 
-  test('are for those who may read the federation', async (t) => {
+  test('member events: only for callers who may read the federation', async (t) => {
     const hidden = await open(t);
     const [admin, bob] = [await hidden.follow(ADMIN), await hidden.follow(by(BOB))];
     await admin.until(said(READY));

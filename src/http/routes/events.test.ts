@@ -77,7 +77,7 @@ describe('server-sent events', () => {
     await Promise.all([bob.leave(), alice.leave(), carol.leave()]);
   });
 
-  test('of deleted jobs are for those who may delete all: a guest learns nothing of what others did', async () => {
+  test('job events: deletes are sent only to callers who may delete all jobs', async () => {
     await using server = await open();
     const key = await server.ended('open', by(BOB));
     const [owner, guest] = [await follow(server, by(ALICE)), await follow(server, by(CAROL))];
@@ -136,7 +136,7 @@ describe('server-sent events', () => {
     await incoming.toEnd();
   });
 
-  test('that nobody follows any more are not read any more', async () => {
+  test('job events: reading stops when the last client disconnects', async () => {
     await using server = await open();
     let listening = 0;
     const usual = server.jobs.store.onChange.bind(server.jobs.store);

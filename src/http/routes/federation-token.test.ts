@@ -88,7 +88,7 @@ describe('DELETE /system/federation/{name}/token', () => {
     assert.equal(await manager.state(), 'ended');
   });
 
-  test('is nobody else’s: 401, 403 for whoever sees the service, 404 for others', async () => {
+  test('federation token: 401 without credentials, 403 for others who see the service, 404 for users who do not', async () => {
     await using manager = await openManager();
     const { service } = await manager.create();
     const bob = await manager.as(BOB);

@@ -213,7 +213,7 @@ describe('/run', () => {
     leaving.abort();
     await refused;
     const record = await server.jobs.until({ service: 'demo', id: name }, 'cancelled');
-    assert.equal(record.message, 'whoever called did not wait for the answer');
+    assert.equal(record.message, 'the caller did not wait for the answer');
     assert.equal(server.jobs.runner.attempts.get(name)?.stopped, 'caller-left');
   });
 

@@ -81,7 +81,7 @@ describe('listing the jobs of a service the old way', () => {
     assert.deepEqual(await seen(by(CAROL)), []);
   });
 
-  test('who does not see the service gets 404, a token of it 401, and so does nobody', async () => {
+  test('job logs: 404 for users who do not see the service, 401 for its token and without credentials', async () => {
     for (const [as, path, status] of [
       [by(BOB), '/system/logs/demo', 404],
       [ADMIN, '/system/logs/nope', 404],
@@ -166,7 +166,7 @@ describe('the log of a job', () => {
     assert.equal(await incoming.toEnd(), 'one\n');
   });
 
-  test('that nobody follows any more is not read any more', async () => {
+  test('job logs: reading stops when the client disconnects', async () => {
     const { id } = await server.running('demo');
     let signal: AbortSignal | undefined;
     const usual = (server.jobs.runner as Runner).logs.bind(server.jobs.runner);

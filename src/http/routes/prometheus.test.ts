@@ -143,7 +143,7 @@ test('requests are timed by the pattern of their route, and those without a rout
   assert.doesNotMatch(labels, /nowhere|echo\/[^:]|secret/);
 });
 
-test('the administrator reads them; a user, even an operator, does not; nobody else does', async (t) => {
+test('Prometheus: only the administrator reads the metrics, no user or operator', async (t) => {
   const { get } = await start(t);
   assert.equal((await get('/metrics', ADMIN)).status, 200);
   for (const as of [ALICE, CAROL]) {

@@ -39,7 +39,7 @@ async function start(t: TestContext, more: Partial<StatusDeps> = {}) {
   return { get, cluster };
 }
 
-test('everybody is told what is free; administrators and operators also what runs', async (t) => {
+test('status: every user sees what is free, administrators and operators also what runs', async (t) => {
   const { get } = await start(t);
   for (const as of [ADMIN, ALICE, CAROL]) {
     const { status, type, text } = await get('/system/status', as);
@@ -56,7 +56,7 @@ test('everybody is told what is free; administrators and operators also what run
   }
 });
 
-test('administrators and operators are told how much is in the store, all of it', async (t) => {
+test('status: administrators and operators see how much is in the store', async (t) => {
   const cluster = openTestCluster(t, () => NOW);
   const keys = { accessKey: 'manager', secret: new Secret('manager-secret') };
   const server = openObjectStore({

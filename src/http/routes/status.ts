@@ -16,7 +16,7 @@ const CpuSchema = Type.Object(
     total_free: Type.Integer({ description: 'the same as `total_free_cores`' }),
     max_free_on_node: Type.Integer({ description: 'the same as `max_free_on_node_cores`' }),
   },
-  { description: 'millicores: free is what is not in use, schedulable what nobody has asked for' },
+  { description: 'millicores: free is what is not in use, schedulable what no pod or job has requested' },
 );
 
 const MemorySchema = Type.Object({
@@ -82,13 +82,13 @@ export interface StatusDeps {
   readonly oidc: OidcSettings;
 }
 
-/** Where buckets are made, given away and removed. */
+/** Routes that create, change or remove buckets. */
 const CHANGES = /^\/system\/(services|buckets|replicas)\b/;
 
 export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
   const { stored } = deps;
   if (stored) {
-    // Before the answer is sent: whoever has it is told of what they did.
+    // Before the answer is sent, so that the next status of the same client includes the change.
     app.addHook('onSend', async ({ method, routeOptions }) => {
       if (method !== 'GET' && CHANGES.test(routeOptions.url ?? '')) stored.changed();
     });
@@ -101,7 +101,7 @@ export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
   });
 }
 
-/** Other clusters ask for the status all the time, as users: what takes long is counted only for those who are told. */
+/** Other clusters read the status often, as users. Slow counts are made only for callers who see them. */
 async function insideFor(principal: Admin | User, { jobs, stored }: StatusDeps): Promise<Inside | undefined> {
   if (principal.kind !== 'admin' && !principal.operator) return undefined;
   const [counts, { buckets, objects }] = await Promise.all([jobs.counts(), stored?.read() ?? NOTHING]);

@@ -63,7 +63,7 @@ describe('POST /system/events/storage', () => {
   }
 
   for (const authorization of [undefined, 'Bearer ', 'Bearer undefined', `Bearer ${TOKEN}`]) {
-    test(`without a token nobody is let in, not with "${authorization}" either`, async () => {
+    test(`storage events: without a configured token "${authorization}" is rejected`, async () => {
       await using server = await serve({ eventsToken: undefined });
       assert.equal((await server.post('{}', authorization)).status, 401);
     });

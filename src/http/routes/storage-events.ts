@@ -4,7 +4,7 @@ import type { Secret } from '../../lib/secret.ts';
 import { NEVER_SHED } from '../shedding.ts';
 
 export interface StorageEventsDeps {
-  /** `OSCAR_EVENTS_TOKEN`. Without one nobody is let in. */
+  /** `OSCAR_EVENTS_TOKEN`. Without it every request is rejected. */
   readonly eventsToken?: Secret | undefined;
   readonly maxEventBytes: number;
   /** Keeps what is in a body; `report` is told of what nothing can keep. */
@@ -37,7 +37,7 @@ export function storageEventsRoutes(app: FastifyInstance, deps: StorageEventsDep
       ...NEVER_SHED,
       schema,
       bodyLimit: maxEventBytes,
-      // Before the body is read: nobody else gets the manager to hold that much.
+      // Before the body is read: only an authenticated sender may send that much.
       async onRequest(request, reply) {
         if (!isStore(request)) return reply.code(401).header('www-authenticate', 'Bearer').send();
         request.who = 'object store';

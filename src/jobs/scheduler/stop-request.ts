@@ -47,7 +47,7 @@ export function concernsOtherCluster({ taken, handIn, placement, epoch, message,
 /** Stored in records, and read back by {@link stopReasonFor}: do not change them. */
 const STOP_MESSAGES: Readonly<Record<StopReason, string>> = {
   cancelled: 'it was cancelled',
-  'caller-left': 'whoever called did not wait for the answer',
+  'caller-left': 'the caller did not wait for the answer',
   'service-removed': 'its service was removed',
   superseded: 'another attempt took its place',
   evicted: 'the cluster took back the leave to run it',

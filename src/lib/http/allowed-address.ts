@@ -25,7 +25,7 @@ const NOT_PUBLIC_V4 = [
   '240.0.0.0/4', // reserved, broadcast
 ];
 
-/** Of IPv6 only this is given out to the public at all, so that what nobody thought of is refused. */
+/** The only IPv6 range that is assigned to the public. Every other range is rejected, including future ones. */
 const GLOBAL_V6 = ['2000::/3'];
 
 /** Within it: addresses that carry an IPv4 address somewhere else, and documentation. */

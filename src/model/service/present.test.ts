@@ -33,7 +33,7 @@ test('present: a minimal service is byte-equal to the answer of the Go manager',
   );
 });
 
-test('the token is shown only to those who may invoke', () => {
+test('service view: the token is shown only to users who may invoke', () => {
   const document = present(aService(), { store, showToken: false }) as { token: string };
   assert.equal(document.token, '');
 });

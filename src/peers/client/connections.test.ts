@@ -84,7 +84,7 @@ test('who never answers is hung up on (F11)', async (t) => {
   await eventually(() => assert.ok(sockets.open <= POOL, `${sockets.open} connections of ${sockets.dialled}`));
 });
 
-test('a log that nobody reads to its end is hung up on (F11)', async (t) => {
+test('connections: a log that is not read to its end is closed (F11)', async (t) => {
   const { target, sockets } = await everything(t, () => ({ status: 200, text: 'x'.repeat(2_000_000) }));
   for (let n = 0; n < TIMES / 5; n++) {
     const log = target.logs(AT, { timestamps: false, follow: true }, SPEAKER)[Symbol.asyncIterator]();

@@ -71,7 +71,7 @@ test('it may answer as much as it likes', async (t) => {
   assert.equal((await targetAt(t, url).offer(OFFER)).kind, 'taken');
 });
 
-test('where nobody answers it is not known what became of it', async (t) => {
+test('endpoint: without an answer the outcome is unknown', async (t) => {
   const { endpoint } = await listen(t, () => undefined);
   const late = { name: 'PeerError', code: 'unreachable', message: /no answer in time/ };
   await assert.rejects(targetAt(t, endpoint, { deadline: 60 }).offer(OFFER), late);
@@ -90,7 +90,7 @@ test('an address that users may not name is not dialled', async (t) => {
   assert.equal(requests.length, 0);
 });
 
-test('nobody can ask it anything more', async (t) => {
+test('endpoint: it supports no further requests', async (t) => {
   const target = targetAt(t, 'http://127.0.0.1:1');
   await target.stop();
   await assert.rejects(target.status(), { name: 'PeerError' });

@@ -74,7 +74,7 @@ test('requests that were under way together are one reason to pause', () => {
   assert.equal(breaker.allowRequest(5_000), true);
 });
 
-test('an answer to somebody who asked all the same ends the pause', () => {
+test('breaker: an answer to a request that was sent all the same ends the pause', () => {
   const breaker = open();
   breaker.recordSuccess();
   assert.equal(breaker.allowRequest(1), true);

@@ -31,7 +31,7 @@ test('two of one moment are two', () => {
   assert.deepEqual(believed(askings).yes, askings);
 });
 
-test('what came before all that is remembered is not believed, whoever signed it', () => {
+test('replay: a request older than the remembered ones is rejected, even if its signature is valid', () => {
   const askings = Array.from({ length: 20 }, (_, index) => at(index));
   assert.deepEqual(believed([...askings, at(0), at(11), { time: 11, nonce: 'new' }]).yes, askings);
 });

@@ -85,7 +85,7 @@ for (const c of cases) {
   test(c.name, () => assert.equal(check(sign(REQUEST, MEMBER, STAMP), REQUEST, now, key), c.says));
 }
 
-test('a member whose key nobody knows is told from one that signed wrongly', () => {
+test('signature: an unknown key and a wrong signature are different errors', () => {
   const verdict = verify(sign(REQUEST, MEMBER, STAMP), REQUEST, () => undefined, NOW);
   assert.deepEqual(verdict, { refused: 'unknown' });
 });

@@ -52,7 +52,7 @@ const slow: [string, http.RequestListener][] = [
   ],
 ];
 for (const [what, handler] of slow) {
-  test(`somebody ${what} is given up`, async (t) => {
+  test(`transport: a server ${what} is given up`, async (t) => {
     const port = await listen(t, http.createServer(handler));
     const transport = transportTo(t, `http://127.0.0.1:${port}`);
     const late = unreachable('cluster "b": "127.0.0.1" cannot be reached: no answer in time');
@@ -61,7 +61,7 @@ for (const [what, handler] of slow) {
   });
 }
 
-test('somebody who hangs up is said to have done so', async (t) => {
+test('transport: a closed connection is reported as such', async (t) => {
   const port = await listen(
     t,
     createServer((socket) => socket.once('data', () => socket.resetAndDestroy())),
@@ -81,11 +81,11 @@ test('an answer that is cut in the middle is no answer', async (t) => {
   await assert.rejects(transportTo(t, `http://127.0.0.1:${port}`).send(ASK), unreachable(/the connection was cut/));
 });
 
-test('where nobody listens, that is said', async (t) => {
+test('transport: a refused connection is reported as such', async (t) => {
   await assert.rejects(transportTo(t, 'http://127.0.0.1:1').send(ASK), unreachable(/nothing listens there/));
 });
 
-test('somebody who does not speak HTTP is no manager, and their words are not passed on', async (t) => {
+test('transport: an answer that is not HTTP is rejected, and its text is not shown', async (t) => {
   const port = await listen(
     t,
     createServer((socket) => socket.once('data', () => socket.end('220 mail.example ESMTP\r\n'))),
@@ -337,7 +337,7 @@ test('of a stream that is refused nothing is read', async (t) => {
   await eventually(() => assert.equal(transport.isBusy, false));
 });
 
-test('logs that are read for hours keep nobody else waiting', async (t) => {
+test('transport: long log streams do not delay other requests', async (t) => {
   const transport = await streaming(t, (request, response) => {
     if (request.url === '/log') response.write('first');
     else response.end();

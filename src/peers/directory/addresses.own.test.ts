@@ -34,12 +34,12 @@ const cases: [string, OwnAddress, string, boolean][] = [
   ['what is no address', at('0.0.0.0'), 'localhost:8080', false],
 ];
 for (const [what, own, endpoint, expected] of cases) {
-  test(`${what} is ${expected ? 'this manager' : 'somebody else'}: ${endpoint}`, () => {
+  test(`${what} is ${expected ? 'this manager' : 'another manager'}: ${endpoint}`, () => {
     assert.equal(ownAddress(own)(endpoint), expected);
   });
 }
 
-test('before it listens, and without an endpoint, nobody is this manager', () => {
+test('own address: before it listens, and without an endpoint, no address is its own', () => {
   assert.equal(ownAddress({ listening: () => [] })('http://127.0.0.1:8080'), false);
 });
 

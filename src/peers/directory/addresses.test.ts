@@ -40,7 +40,7 @@ test('a cluster of the definition is dialled with care', () => {
 });
 
 for (const clusters of [undefined, {}, named('https://b.example')]) {
-  test(`a cluster that nobody named is unknown, with ${JSON.stringify(clusters)}`, () => {
+  test(`addresses: a cluster that is not configured is unknown, with ${JSON.stringify(clusters)}`, () => {
     for (const id of ['x', 'constructor', '__proto__']) {
       assert.deepEqual(resolveCluster(id, clusters, known()), {
         problem: `cluster "${id}" is unknown: name it under clusters, or ask the operator to register it`,

@@ -11,7 +11,7 @@ const LONGEST_SHOWN = 160;
 
 const MASK = '[secret]';
 
-/** Tokens of any user or service, whoever sent them: a JWT, and the 64 hexadecimal digits of a service token. */
+/** Tokens of any user or service: a JWT, and the 64 hexadecimal digits of a service token. */
 const TOKENS = /\beyJ[\w-]+\.[\w-]+\.[\w-]*|(?<!sha256:)\b[0-9a-f]{64}\b/gi;
 
 /**

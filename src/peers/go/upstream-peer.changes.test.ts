@@ -142,7 +142,7 @@ test('order: a service that is not gone after its delete was answered is not sai
   assert.equal(await peer.remove('cow', 'undo', KEY).catch(() => peer.remove('cow', 'undo', KEY)), 'ended');
 });
 
-test('sight: a worker whose create was answered, and which nobody sees, is not made', async (t) => {
+test('Go peer: a worker whose create was answered but which no read finds is not created', async (t) => {
   const { go, peer } = await setUp(t, { ...PATIENT, settle: 0 });
   go.showsAfter = 1;
   const unseen = { code: 'failed', message: /answered 201 for "cow", but does not show it/ };

@@ -115,7 +115,7 @@ test('a worker is made as upstream makes them: marks in annotations, no headers 
   assert.equal(services.size, 1);
 });
 
-test('a probe says whose member it found, and to somebody else that the name is taken', async (t) => {
+test('Go peer: a probe reports the federation of the member, and to others that the name is taken', async (t) => {
   const { peer, instance } = await startUpstream(t);
   await peer.create(order({ revision: 3 }), OWNER);
   assert.deepEqual(await peer.probe('cow', OWNER), { instance, found: 'member', uid: 'f6a1', revision: 3 });
@@ -152,7 +152,7 @@ test('a worker of another federation is not ours to end', async (t) => {
   assert.equal(services.size, 1);
 });
 
-test('a worker is known again by the digest of its order, and by another one when somebody changed it', async (t) => {
+test('Go peer: the digest of the order identifies a worker, and differs after a change by others', async (t) => {
   const { peer, services, instance } = await startUpstream(t);
   assert.equal(await peer.inspect('cow', KEY), undefined);
   await peer.create(order(), OWNER);
@@ -183,7 +183,7 @@ test('an undo ends it, twice is fine, and a worker that is let go stays', async 
   assert.equal(services.size, 0);
 });
 
-test('where nobody stands for the key nobody is asked, and it is said what helps', async (t) => {
+test('Go peer: without credentials for the key no request is sent, and the error says what helps', async (t) => {
   const { peer, requests } = await startUpstream(t);
   const refused = { code: 'refused', message: /written in Go.*PUT the service once/ };
   await assert.rejects(peer.inspect('cow', KEYLESS), refused);
@@ -204,7 +204,7 @@ test('who sees a worker that is not theirs does not end it, and it is not said t
   assert.equal(services.size, 1);
 });
 
-test('somebody who is not known is refused', async (t) => {
+test('Go peer: an unknown caller is rejected', async (t) => {
   const { peer } = await startUpstream(t);
   await assert.rejects(peer.probe('cow', bearer('eve')), { code: 'refused' });
   await assert.rejects(peer.create(order(), bearer('eve')), { code: 'refused' });

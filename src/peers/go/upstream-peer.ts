@@ -25,13 +25,14 @@ import { emptiedBody, type UpstreamWorker, upstreamBody, upstreamWorker } from '
 export interface UpstreamDeadlines extends Deadlines {
   /** Until what was made is seen, or what was deleted is not. */
   readonly settle: number;
-  /** From one look to the next meanwhile. */
+  /** Pause between two reads while waiting. */
   readonly again: number;
 }
 
 /**
- * A Go manager restarts its MinIO for each service that it makes or deletes, and waits 6 s for that: it takes 8 to 12 s.
- * Shorter: it is given up while it is at it, and what it makes then is nobody's. Longer: oscar-cli gives up after 20 s.
+ * A Go manager restarts its MinIO for each service that it creates or deletes, and waits 6 s for it: 8 to 12 s in all.
+ * With a shorter deadline the service appears after the request was given up, and no ledger knows it. With a longer one
+ * oscar-cli gives up first, after 20 s.
  */
 const DEADLINES: UpstreamDeadlines = { look: 10_000, make: 16_000, end: 16_000, settle: 10_000, again: 500 };
 
@@ -40,16 +41,16 @@ type Found = 'nothing' | 'hidden' | { readonly document: Document; readonly work
 
 type Document = Record<string, unknown>;
 
-/** One that belongs to the federation that asks. */
+/** A worker of the federation that asks. */
 interface OwnWorker {
   readonly document: Document;
   readonly worker: UpstreamWorker;
 }
 
 /**
- * A manager written in Go (docs/peer-protocol.md#managers-written-in-go). It knows no keys: whoever stands for one is
- * asked as. It keeps no marks for what was undone, so that a create which arrives after its undo makes a service.
- * Nothing is changed or deleted there unless its annotations say that it is ours.
+ * A manager written in Go (docs/peer-protocol.md#managers-written-in-go). It has no member keys, so requests use the
+ * credentials of the user whom a key stands for. It has no tombstones, so a create that arrives after its undo creates a
+ * service. Only services whose annotations name this federation are changed or deleted.
  */
 export class UpstreamPeer implements Peer {
   readonly #address: PeerAddress;
@@ -187,7 +188,7 @@ export class UpstreamPeer implements Peer {
     const answer = await this.#send({ method: 'GET', path: servicePath(name) }, as, this.#deadlines.look);
     const { status, json, isEmpty } = answer;
     if (status === 404 && isEmpty) return 'nothing';
-    // Credentials that it does not know are 401; this is a service of somebody else (F17).
+    // Unknown credentials are 401, so 403 means that the service has another owner (F17).
     if (status === 403) return 'hidden';
     if (status !== 200) throw this.#toError(answer, name, credentialSecrets(as));
     if (!isObject(json) || json['name'] !== name) throw noManager(this.#address);

@@ -95,7 +95,7 @@ test('another fault over there is a refusal, since the job is not there', async 
   assert.equal(answer.kind === 'refused' && answer.code, 'failed');
 });
 
-test('without a token of the owner nobody is asked, and a token that is not good is not replaced (F6)', async (t) => {
+test('Go target: without a token of the owner no request is sent, and a rejected token is not replaced (F6)', async (t) => {
   const { target, requests } = await startUpstream(t);
   const { bearer: _, ...keyOnly } = SPEAKER;
   const none = await target.offer(OFFER, keyOnly);
@@ -144,7 +144,7 @@ test('a job is ended with its log; one that is not there is no mistake', async (
   await assert.rejects(Array.fromAsync(gone), { name: 'PeerError' });
 });
 
-test('what is free is what nobody asked for, on nodes that are ready', async (t) => {
+test('Go target: free capacity is what is not requested, on ready nodes', async (t) => {
   const { target, jobs } = await startUpstream(t);
   jobs.set('a', { status: 'Pending' });
   jobs.set('b', { status: 'Succeeded', start_time: '2026-01-01T00:00:00Z', finish_time: '2026-01-01T00:00:30Z' });

@@ -140,7 +140,8 @@ export class UpstreamTarget implements Target {
   #authorization({ bearer }: PeerCredentials): Readonly<Record<string, string>> {
     const { clusterId } = this.#address;
     if (bearer) return authorization({ kind: 'bearer', token: bearer }, clusterId);
-    const why = 'is run by a manager written in Go, which knows users only, and no token of the owner is at hand';
+    const why =
+      'is run by a manager written in Go, which identifies users only by access tokens, and there is no token of the owner';
     throw new PeerError('refused', `cluster "${clusterId}" ${why}: PUT the service once`);
   }
 

@@ -153,7 +153,7 @@ const notMembers: [string, string][] = [
   ['capitals in the signature', writeMember({ ...claim, signature: DIGEST.toUpperCase() })],
 ];
 for (const [what, header] of notMembers) {
-  test(`a header with ${what} says of nobody who signed`, () => void problems(readMember(header)));
+  test(`member header: with ${what} it is rejected`, () => void problems(readMember(header)));
 }
 
 test('junk of any kind is a problem in words, never an exception', () => {

@@ -31,7 +31,7 @@ export const alsoOfAlice = (service: string): Patch => ({
   metadata: whole({ from_service: service, owner: ALICE.sub, owner_name: 'Alice' }),
 });
 
-/** A bucket that left the definition of its service: private, and nobody's but its owner's. */
+/** A bucket that left the definition of its service: private to its owner. */
 const LEFT: Patch = {
   ...PRIVATE,
   allowed_users: whole(null),

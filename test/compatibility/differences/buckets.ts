@@ -28,7 +28,7 @@ export const BUCKETS: readonly Difference[] = [
   {
     id: 'bucket-is-shown-to-those-it-is-shared-with',
     kind: 'defect',
-    title: 'A bucket is shown to those who may use it',
+    title: 'A bucket is shown to users who may use it',
     reason:
       'The Go manager shows every user the names of the objects in every private or restricted bucket. Here that is ' +
       '403 for those with whom it is not shared.',
@@ -92,7 +92,7 @@ export const BUCKETS: readonly Difference[] = [
     id: 'bucket-of-an-update-has-an-owner',
     kind: 'defect',
     title: 'A bucket that an update of a service brings belongs to the owner of the service',
-    reason: 'In the Go manager it is nobody’s: the owner is shown as `cluster_admin`, and the service not at all.',
+    reason: 'In the Go manager it has no owner: it shows `cluster_admin`, and no service.',
     cases: [
       { matches: [452], ours: patched({ ...alsoOfAlice('rec-restr'), ...holding(0, 1) }) },
       { matches: [534], ours: patched({ ...alsoOfAlice('rec-upd'), ...holding(0, 1) }) },

@@ -54,7 +54,7 @@ export const DECISIONS: readonly Difference[] = [
     kind: 'decision',
     title: 'A service that the caller may not see is not found',
     reason:
-      'The answer is 404, as for a service that does not exist, so that nobody learns the names of the services of ' +
+      'The answer is 404, as for a service that does not exist, so that callers do not learn the names of the services of ' +
       'others. The Go manager says 403.',
     cases: [{ matches: [112, 116, 117, 118, 132, 146, 152, 165, 204, 229, 237], ours: empty(404) }],
   },
@@ -68,7 +68,7 @@ export const DECISIONS: readonly Difference[] = [
   {
     id: 'guest-may-not-delete',
     kind: 'decision',
-    title: 'Deleting a public service of somebody else is forbidden',
+    title: 'Deleting a public service of another owner is forbidden',
     reason: 'The caller sees the service, so the answer is 403 and says who may. The Go manager says 404.',
     cases: [{ matches: [540], ours: refused(403, /^only the owner of "rec-pub" or an administrator may do that$/) }],
   },

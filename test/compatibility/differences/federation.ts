@@ -58,7 +58,7 @@ export const FEDERATION: readonly Difference[] = [
   {
     id: 'federation-of-a-hidden-service',
     kind: 'defect',
-    title: 'The federation of a service is for those who see the service, and its owner changes it',
+    title: 'Users who see a service can read its federation, and its owner can change it',
     reason:
       'The Go manager shows it to every user, and lets every user change it: to clusters of their own, for instance. ' +
       'Here a service that the caller may not see is 404.',
@@ -68,7 +68,7 @@ export const FEDERATION: readonly Difference[] = [
   {
     id: 'members-are-changed-with-credentials',
     kind: 'defect',
-    title: 'Members are not removed by somebody whose bearer is not accepted',
+    title: 'A caller whose bearer token is rejected cannot remove members',
     reason:
       'The Go manager writes an error, and removes the member all the same. Here it is 401, and the member stays.',
     // Defects S1 and F28.
@@ -97,7 +97,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'When a member of a new federation has the name already, the Go manager gives up and deletes that service, which ' +
       'was there before. Here a service of the same owner becomes the member, and is what it was when the federation ' +
-      'ends; one of somebody else, or of another federation, is 409, and stays.',
+      'ends; a service of another owner or federation is 409, and stays.',
     // Defect F22.
     cases: [
       { matches: [308], ours: empty(201) },
@@ -232,9 +232,9 @@ export const FEDERATION: readonly Difference[] = [
   {
     id: 'token-of-somebody-else',
     kind: 'decision',
-    title: 'A refresh token that somebody else has brought',
+    title: 'A refresh token of another user',
     reason:
-      'It is refused with 403 and not kept, so that nobody acts with the token of another user. The Go manager takes it.',
+      'It is rejected with 403 and not stored, so that no user acts with the token of another. The Go manager accepts it.',
     // `dummy-token` is that of alice.
     cases: [
       {

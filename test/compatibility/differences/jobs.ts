@@ -47,7 +47,7 @@ export const JOBS: readonly Difference[] = [
     kind: 'defect',
     title: 'A job that comes again under its `X-Delegated-Job-ID` is no fault of the server',
     reason:
-      'The Go manager fails with 500, so that whoever delegates has it run elsewhere as well. Here the same event from ' +
+      'The Go manager fails with 500, so that the delegating manager runs it elsewhere as well. Here the same event from ' +
       'the same caller is 201 and still one job; another event under the same id, as in the recording, is 409.',
     // Defect F13.
     cases: [{ matches: [184], ours: refused(409, /^there is another job "rec-min-delegated-1" of "rec-min" already/) }],
@@ -119,7 +119,7 @@ export const JOBS: readonly Difference[] = [
     kind: 'decision',
     title: 'The owner of a service sees the jobs that files have caused',
     reason:
-      'They run with the rights of the owner. In the Go manager the keys of whoever uploaded the file decide, and ' +
+      'They run with the rights of the owner. In the Go manager the keys of the uploader decide, and ' +
       'with an address that the manager has signed those are its own, so that only the administrator sees the job.',
     cases: [{ matches: [455], ours: json(jobList('rec-pub-<uuid>')) }],
   },

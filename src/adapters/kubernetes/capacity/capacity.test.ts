@@ -164,7 +164,7 @@ test('a further attempt has room of its own while the pod of an earlier one is s
   assert.deepEqual(requested(capacity), { a: 300 });
 });
 
-test('whoever takes up what runs counts its pod once, wherever it is by then', () => {
+test('capacity: a resumed attempt counts its pod once, on whichever node it is', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.updatePod('1', pod('a', 300, 'x'));
   capacity.updatePod('2', pod(undefined, 200, 'y'));
@@ -296,7 +296,7 @@ test('what was seen of nodes stays as it was seen', () => {
   assert.equal(before[0]?.requested.cpu, 0);
 });
 
-test('whoever waits is told when a pod of anybody ends, and not when one comes', async () => {
+test('capacity: waiters are notified when any pod ends, and not when one starts', async () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   const told = toldBy(capacity);
   await told.isTold();
@@ -306,7 +306,7 @@ test('whoever waits is told when a pod of anybody ends, and not when one comes',
   await told.isTold();
 });
 
-test('whoever waits is told when a node comes, recovers or grows, and not when it only says again how it is', async () => {
+test('capacity: waiters are notified when a node is added, recovers or grows, and not of unchanged status reports', async () => {
   const capacity = cluster({});
   const told = toldBy(capacity);
   capacity.updateNode('a', nodeInfo({ cpu: 1_000, schedulable: false }));
@@ -321,7 +321,7 @@ test('whoever waits is told when a node comes, recovers or grows, and not when i
   await told.isNotTold();
 });
 
-test('whoever waits is told when something turns out to be elsewhere', async () => {
+test('capacity: waiters are notified when a pod turns out to be on another node', async () => {
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   capacity.reserve('x', ask(900));
   capacity.updatePod('1', pod(undefined, 900, 'x'));
@@ -331,7 +331,7 @@ test('whoever waits is told when something turns out to be elsewhere', async () 
   await told.isTold();
 });
 
-test('whoever waits is told of nothing any more once it is closed', async () => {
+test('capacity: waiters are not notified after close', async () => {
   const capacity = cluster({});
   const told = toldBy(capacity);
   capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));

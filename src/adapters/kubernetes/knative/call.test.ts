@@ -18,7 +18,7 @@ async function serving(t: TestContext, answer: RequestListener): Promise<URL> {
 }
 
 for (const status of [404, 429, 500, 502, 503, 504]) {
-  test(`${status} is of somebody in between: nothing was begun`, async (t) => {
+  test(`Knative call: ${status} comes from a proxy, so nothing was started`, async (t) => {
     const url = await serving(t, (_, response) => response.writeHead(status).end('no healthy upstream'));
     const reply = await sendCall(url, TOKEN, '{}', signal, signal);
     assert.ok('notYet' in reply && /no healthy upstream/.test(reply.notYet), JSON.stringify(reply));
@@ -33,12 +33,12 @@ for (const status of [400, 401, 413]) {
   });
 }
 
-test('a page of somebody else is no answer', async (t) => {
+test('Knative call: a page of a proxy is not an answer', async (t) => {
   const url = await serving(t, (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('hello'));
   assert.ok('notYet' in (await sendCall(url, TOKEN, '{}', signal, signal)));
 });
 
-test('where nobody listens nothing was begun', async (t) => {
+test('Knative call: a refused connection means that nothing was started', async (t) => {
   const url = await serving(t, () => undefined);
   const gone = createServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
@@ -70,7 +70,7 @@ test('frames come as they are sent', async (t) => {
   assert.deepEqual(await Array.fromAsync(reply.frames), [{ pod: 'a' }, { startedAt: 5 }, { uploading: true }]);
 });
 
-test('whoever listens in the place of the program learns neither the call nor the token', async (t) => {
+test('Knative call: an impostor of the program learns neither the call nor the token', async (t) => {
   let seen = '';
   const url = await serving(t, (request, response) => {
     seen += JSON.stringify(request.rawHeaders);

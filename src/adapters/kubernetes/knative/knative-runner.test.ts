@@ -38,7 +38,7 @@ test('a call whose record was made, and the answer to that lost for long, is cal
   assert.match(await log(runner, attempt.name), /^called\n/);
 });
 
-test('whoever stands down while the record is made does not call', async (t) => {
+test('Knative: a leader that steps down while the record is created does not call', async (t) => {
   const place = await KnativeFixture.open(t);
   const runner = place.calls();
   await runner.list();
@@ -52,7 +52,7 @@ test('whoever stands down while the record is made does not call', async (t) => 
   assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
 });
 
-test('whoever stands down lets go of its calls: they are lost, and their scripts end', async (t) => {
+test('Knative: a leader that steps down aborts its calls: they are lost, and their scripts end', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -66,7 +66,7 @@ test('whoever stands down lets go of its calls: they are lost, and their scripts
   await run(runner, attemptOf('echo next'));
 });
 
-test('a call that ends soon after whoever called stands down has its end, which the next one tells', async (t) => {
+test('Knative: a call that ends soon after the leader stepped down has an outcome, which the next leader reports', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 0.5; echo ended');

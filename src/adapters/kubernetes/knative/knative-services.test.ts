@@ -61,7 +61,7 @@ test('a change that is nothing to Knative goes through, whatever it says of the 
   await services.checkUpdate(scripted, SERVICE, DEFINITION);
 });
 
-test('whoever cannot be asked is not asked', async (t) => {
+test('Knative services: an unreachable API is not asked', async (t) => {
   const { server, services } = await opened(t);
   server.fault = () => 'away';
   await services.checkUpdate(LARGER, SERVICE, DEFINITION);

@@ -36,7 +36,7 @@ const cases = [
   {
     name: 'when an operator has deactivated its Workload',
     of: workload({}, false),
-    says: 'waits for its queue lq: somebody has deactivated its Workload',
+    says: 'waits for its queue lq: its Workload was deactivated',
   },
 ];
 for (const { name, of, says } of cases)

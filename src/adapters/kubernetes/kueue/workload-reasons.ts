@@ -29,7 +29,7 @@ function workloadReason(workload: Pick<Workload, 'metadata' | 'spec' | 'status'>
   const { conditions = [] } = workload.status ?? {};
   const of = (wanted: string) => conditions.find(({ type }) => type === wanted);
   if (isDelegated(workload)) return 'it comes back from another cluster';
-  if (workload.spec.active === false) return 'somebody has deactivated its Workload';
+  if (workload.spec.active === false) return 'its Workload was deactivated';
   const reserved = of('QuotaReserved');
   if (reserved?.status === 'True' && of('Admitted')?.status !== 'True') return 'it has its quota, and is being checked';
   return reserved?.status === 'False' ? reserved.message : undefined;

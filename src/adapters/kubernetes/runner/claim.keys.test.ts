@@ -52,7 +52,7 @@ test('keys are written nowhere before a pod that has waited has its orders, nor 
   assert.deepEqual([storesOf(server, 'cows-warm-1'), storesOf(server, SAMPLE.name)], [undefined, undefined]);
 });
 
-test('while the pod that is chosen is not claimed yet, nobody reads keys in the record', async () => {
+test('claim: before the chosen pod is claimed, the record has no keys', async () => {
   const { server, api, record } = await scene('cows-warm-1');
   await writeRenewedKeys('keys', record, undefined, api);
   assert.equal(storesOf(server, SAMPLE.name), undefined);

@@ -243,7 +243,7 @@ const cases: Case[] = [
     name: 'a pod that somebody deleted',
     pod: podWith({ in: DONE, out: DONE, script: terminated(143) }, FAILED, deleted),
     reason: 'Lost',
-    says: /somebody deleted its pod/,
+    says: /its pod was deleted/,
   },
   {
     name: 'a script that had failed by itself before its pod was deleted',
@@ -376,7 +376,7 @@ test('a pod that is gone is lost, from when its script was seen', () => {
   assert.deepEqual([end.outcome, end.reason, end.startedAt, end.finishedAt], ['failed', 'Lost', AT, NOW]);
 });
 
-test('without a pod, what somebody wanted is what happened', () => {
+test('outcome: without a pod, the requested end is the outcome', () => {
   const end = outcomeWithoutPod(wanted(), NOW);
   assert.deepEqual([end.outcome, end.reason, end.startedAt], ['stopped', 'Stopped', undefined]);
 });

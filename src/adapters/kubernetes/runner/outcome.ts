@@ -61,7 +61,7 @@ export function podOutcome(pod: Pod, facts: PodFacts, now: number): PodOutcome {
 /** The outcome of an attempt whose pod is gone. */
 export function outcomeWithoutPod(facts: PodFacts, now: number): PodOutcome {
   const { wanted, began } = facts;
-  const gone = 'its pod is gone, and nobody knows how it ended: somebody deleted it, or its namespace';
+  const gone = 'its pod is gone, and its outcome is unknown: the pod or its namespace was deleted';
   const verdict: OutcomeParts = wanted ? fromRequestedStop(wanted) : failed('Lost', gone);
   return { phase: 'ended', ...verdict, ...(began !== undefined && { startedAt: began }), finishedAt: now };
 }
@@ -178,7 +178,7 @@ function deletionCause(disruption: PodCondition | undefined, node = 'its node'):
     case 'TerminationByKubelet':
       return `the node ${node} ended it (${disruption.message ?? 'to save itself'})`;
     default:
-      return 'somebody deleted its pod';
+      return 'its pod was deleted';
   }
 }
 
@@ -225,7 +225,7 @@ function scriptEnded(pod: Pod, { memory }: PodFacts): OutcomeParts | undefined {
   const stageOut = findContainer(pod, STAGE_OUT);
   const last = stageOut?.state?.terminated ?? stageOut?.lastState?.terminated;
   const why = last ? `stage-out ${howEnded(last)} and said nothing` : 'stage-out said nothing';
-  return { ...failed('OutputFailed', `nobody knows what was delivered: ${why}`), exitCode };
+  return { ...failed('OutputFailed', `it is unknown which outputs were delivered: ${why}`), exitCode };
 }
 
 /** The kubelet may have rejected the pod. */

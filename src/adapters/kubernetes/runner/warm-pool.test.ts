@@ -141,7 +141,7 @@ test('as many pods as are wanted wait, no more and no fewer', async (t) => {
   await there(0);
 });
 
-test('whoever begins to lead makes none before it knows those that are there', async (t) => {
+test('warm pods: a new leader creates none before it has listed the existing ones', async (t) => {
   const listed = Promise.withResolvers<void>();
   const { pool, pods, there } = scene(t, listed.promise);
   const first = scene(t);
@@ -207,7 +207,7 @@ test('one that is not as the attempt needs it is not chosen, and free for others
   assert.equal(pool.claim(job('cows', '2')), true);
 });
 
-test('whoever listens is told once of each that is ready, and again of one that was given back', async (t) => {
+test('warm pods: listeners are notified once of each ready pod, and again after it was returned', async (t) => {
   const { pool, pods, there } = scene(t);
   const told: string[] = [];
   const end = pool.onReady((service) => told.push(service));

@@ -74,7 +74,7 @@ export class EventRules {
       );
     } catch (error) {
       if (!hasErrorCode(error, UNKNOWN_TARGET)) throw error;
-      const what = `the object store does not take the rules of the bucket "${bucket}", new objects are found late: has it a rule of somebody else that sends to a target it no longer has?`;
+      const what = `the object store rejects the event rules of the bucket "${bucket}", so new objects are found late: check whether the bucket has a rule whose target no longer exists`;
       report(error, what);
     }
   }

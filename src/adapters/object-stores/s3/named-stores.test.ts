@@ -117,7 +117,7 @@ test('named store: something that is no store is said to be none', async (t) => 
   });
 });
 
-test('named store: without tags a bucket is made, taken back by whoever made it, and kept by everybody else', async (t) => {
+test('named store: without tags a bucket is created, and only its creator removes it', async (t) => {
   const { server, endpoint, storesAt } = await openNamedStore(t);
   const untagged = await startWithoutTags(t, endpoint);
   const [first, later] = [storesAt(untagged), storesAt(untagged)];

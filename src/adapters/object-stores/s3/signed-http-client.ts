@@ -175,7 +175,7 @@ const HINTS: Readonly<Record<string, string>> = {
   SignatureDoesNotMatch: 'the secret key is wrong: look at MINIO_SECRET_KEY',
   AccessDenied:
     'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store, or with OSCAR_EXTERNAL_STORE=s3 ' +
-    'of somebody who may use all of S3',
+    'of an account with all rights on S3',
   RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
 };
 
