@@ -122,6 +122,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
     clock: systemClock,
     random: Math.random,
+    onOpened: (event: object) => log.info({ audit: 'delegation', what: 'opened', ...event }, 'member opened a job'),
     meters,
     report,
   };

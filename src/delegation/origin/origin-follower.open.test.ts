@@ -92,3 +92,17 @@ test('open: a leaving member is rejected', async () => {
   }));
   await assert.rejects(open(scene, entered()), { code: 'offer-not-allowed' });
 });
+
+test('open: a member opens a bounded number of jobs, other members are not affected, and each job is audited', async () => {
+  const opened: string[] = [];
+  const onOpened = ({ member, claimedInvoker }: { member: string; claimedInvoker: string }) =>
+    void opened.push(`${member} ${claimedInvoker}`);
+  await using scene = await openScene({ deps: { onOpened } });
+  const given = entered();
+  let refused: unknown;
+  // A repeated request counts too, so that one job is enough here.
+  for (let n = 0; n < 5_000 && !refused; n++) refused = await open(scene, given).catch((error: unknown) => error);
+  assert.equal((refused as { code?: string }).code, 'offer-no-room');
+  await open(scene, entered(), 'c');
+  assert.deepEqual(new Set(opened), new Set([`${idOf('b')} carol-0003`, `${idOf('c')} carol-0003`]));
+});

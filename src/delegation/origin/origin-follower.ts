@@ -11,7 +11,7 @@ import { currentPlacement } from './transitions.ts';
 
 type DeskDeps = Pick<
   OriginDeps,
-  'store' | 'scheduler' | 'users' | 'objects' | 'self' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
+  'store' | 'scheduler' | 'users' | 'objects' | 'self' | 'maxEventBytes' | 'lease' | 'clock' | 'meters' | 'onOpened'
 >;
 
 /**
@@ -68,7 +68,8 @@ export async function openJob(
     self,
     maxEventBytes,
     users,
-  }: Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self' | 'maxEventBytes' | 'users'>,
+    onOpened,
+  }: Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self' | 'maxEventBytes' | 'users' | 'onOpened'>,
 ): Promise<void> {
   const { member, service } = requesterFor(from);
   const { name } = service.definition;
@@ -82,6 +83,7 @@ export async function openJob(
     );
   }
   if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+  spendOpening(store, member, clock.now());
   const refusal = federationGuard(service, 'invoke');
   if (refusal) throw refusal;
 
@@ -101,6 +103,33 @@ export async function openJob(
   const [kept, keptEvent] = await Promise.all([store.get(job), store.event(job)]);
   const isAnother = kept && (kept.openedBy !== member || !keptEvent || Buffer.compare(keptEvent, event) !== 0);
   if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);
+  onOpened?.({ service: name, job: job.id, member, claimedInvoker: kept?.invoker ?? '' });
+}
+
+/**
+ * How many jobs a member may open at once, and how many more each second, at each manager of this cluster. Smaller values
+ * delay users who submit many jobs at a worker; larger ones let a hostile member fill the store and the queue sooner.
+ */
+const OPENING_BURST = 1_000;
+const OPENINGS_PER_SECOND = 10;
+
+interface Openings {
+  readonly left: number;
+  readonly at: number;
+}
+
+/** What each member has left, for each store of records: the leader and a follower of one manager share it. */
+const openings = new WeakMap<object, Map<string, Openings>>();
+
+function spendOpening(store: object, member: string, now: number): void {
+  const members = openings.get(store) ?? new Map<string, Openings>();
+  openings.set(store, members);
+  const { left, at } = members.get(member) ?? { left: OPENING_BURST, at: now };
+  const refilled = Math.min(OPENING_BURST, left + (Math.max(0, now - at) / 1000) * OPENINGS_PER_SECOND);
+  if (refilled < 1) {
+    throw new DelegationError('offer-no-room', 'this member opens too many jobs: try again later');
+  }
+  members.set(member, { left: refilled - 1, at: now });
 }
 
 function isIdOf(service: string, id: string): boolean {

@@ -51,8 +51,20 @@ export interface OriginDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly meters?: DelegationMeters;
+  /** Receives an event for the audit log when a member has opened a job here. */
+  readonly onOpened?: (event: OpenedJob) => void;
   /** Called with errors of background work. */
   readonly report: (problem: unknown, key: JobKey) => void;
+}
+
+/** A job that a member opened at this origin. */
+export interface OpenedJob {
+  readonly service: string;
+  readonly job: string;
+  /** `<cluster id>/<service>`. */
+  readonly member: string;
+  /** The user who invoked the worker, as the member claims. Empty if it names none that this cluster knows. */
+  readonly claimedInvoker: string;
 }
 
 /** The authenticated sender of a request: a member, known by its key. */

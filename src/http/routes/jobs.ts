@@ -35,6 +35,9 @@ const JobSchema = Type.Object(
     message: Type.String({ description: 'the current activity, or why the job ended' }),
     trigger: Type.Enum(['storage', 'job', 'run']),
     invoker: Type.Optional(Type.String({ description: 'who invoked it, if known and visible to the caller' })),
+    invoker_claimed_by: Type.Optional(
+      Type.String({ description: 'the member where the job entered, which claims who the invoker is' }),
+    ),
     object: Type.Optional(Type.Object({ bucket: Type.String(), key: Type.String() })),
     accepted_at: Time,
     ...Course,

@@ -21,6 +21,8 @@ export interface JobSummary {
   readonly trigger: NewJob['trigger'];
   /** Who caused it, if known and visible to the viewer. */
   readonly invoker?: string;
+  /** The member where the job entered. It claims who the invoker is; this cluster has not authenticated the invoker. */
+  readonly invoker_claimed_by?: string;
   readonly object?: { readonly bucket: string; readonly key: string };
   readonly accepted_at: string;
   readonly started_at?: string;
@@ -71,7 +73,7 @@ export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummar
     phase,
     message,
     trigger,
-    ...(seesInvoker(record, viewer) && { invoker: record.invoker }),
+    ...(seesInvoker(record, viewer) && { invoker: record.invoker, ...toClaim(record) }),
     ...(object && { object: { bucket: object.bucket, key: object.key } }),
     accepted_at: toIsoTime(record.acceptedAt),
     ...toRunTimes(record),
@@ -103,6 +105,8 @@ function seesInvoker({ invoker, owner }: JobRecord, viewer: Admin | User): boole
   if (invoker === '') return false;
   return viewer.kind === 'admin' || viewer.uid === owner || viewer.uid === invoker;
 }
+
+const toClaim = ({ openedBy }: JobRecord) => (openedBy === undefined ? {} : { invoker_claimed_by: openedBy });
 
 function toRunTimes({ startedAt, finishedAt, exitCode }: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>) {
   return {
