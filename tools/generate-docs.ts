@@ -5,6 +5,7 @@ import { explanationsOf } from '../test/compatibility/differences/difference.ts'
 import { DIFFERENCES } from '../test/compatibility/differences.ts';
 import { readExchanges } from '../test/compatibility/exchanges.ts';
 import { renderCompatibility } from '../test/compatibility/page.ts';
+import { renderApiTypes } from './api-types.ts';
 import { renderConfiguration } from './configuration-page.ts';
 import { renderDecisions } from './decisions-index.ts';
 import { type Replays, withProofs } from './defects-page.ts';
@@ -23,6 +24,7 @@ const GENERATED: readonly Generated[] = [
   { file: 'docs/fdl.md', render: withFdlTables },
   { file: 'docs/fdl.schema.json', render: () => `${JSON.stringify(fdlSchema(), null, 2)}\n` },
   { file: 'docs/openapi.json', render: renderOpenApi },
+  { file: 'web/api/schema.ts', render: renderApiTypes },
   { file: 'docs/compatibility.md', render: renderCompatibility },
   { file: 'docs/defects.md', render: (now) => withProofs(now, testFiles(), replays()) },
   { file: 'docs/decisions/README.md', render: () => renderDecisions(decisionPages()) },

@@ -69,7 +69,7 @@ for (const { name, pattern, message } of refusals) {
 
 test('test suites: every test file is in exactly one', () => {
   const kinds = '{test,kubernetes,pods,long,minio,clients,docker}';
-  const tests = globSync(`{src,test,tools,deploy,bench}/**/*.${kinds}.ts`, { cwd: root });
+  const tests = globSync(`{src,test,tools,deploy,bench,web}/**/*.${kinds}.ts`, { cwd: root });
   const inSuites = [...SUITES.values()].flatMap((suite) => filesOf(suite, root));
   assert.deepEqual(inSuites.toSorted(), tests.toSorted());
 });

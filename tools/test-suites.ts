@@ -22,7 +22,7 @@ export interface Suite {
 /** What needs npm packages only. */
 export const PLAIN: Suite = {
   command: 'npm test',
-  files: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts', 'deploy/**/*.test.ts'],
+  files: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts', 'deploy/**/*.test.ts', 'web/**/*.test.ts'],
   concurrency: 3,
   timeoutMs: Number(process.env['OSCAR_TEST_TIMEOUT'] || 600_000),
   fileLimit: true,

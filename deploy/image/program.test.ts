@@ -23,7 +23,7 @@ describe('the program in the image', () => {
       'src/main.js',
       'src/cli/serve.js',
       'src/staging/transfers/worker.js',
-      'web/index.html',
+      'web/dist/index.html',
     ];
     for (const name of wanted) assert.ok(names.has(`app/${name}`), name);
     assert.ok(names.has('app/src/s3-server/store/content-worker.js'));

@@ -23,7 +23,7 @@ export function programFiles(checkout: string, at: string): TarEntry[] {
       bytes: Buffer.from(runnable(path, readFileSync(join(checkout, path), 'utf8'))),
       mode: path === LAUNCHER ? 0o755 : 0o644,
     })),
-    ...['package.json', 'LICENSE', ...filesBelow(checkout, 'web')].map((path) => ({
+    ...['package.json', 'LICENSE', 'web/api.html', ...pageFiles(checkout)].map((path) => ({
       name: `${at}${path}`,
       bytes: readFileSync(join(checkout, path)),
     })),
@@ -52,9 +52,12 @@ function runnable(path: string, source: string): string {
 
 const asJavaScript = (path: string) => path.replace(/\.ts$/, '.js');
 
-function filesBelow(checkout: string, folder: string): string[] {
-  return readdirSync(join(checkout, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => posix.join(folder, posix.relative(join(checkout, folder), join(entry.parentPath, entry.name))))
+/** The page as `npm run build:page` has bundled it, without its source maps. */
+function pageFiles(checkout: string): string[] {
+  const folder = 'web/dist';
+  if (!existsSync(join(checkout, folder))) throw new Error('the page has not been built: run `npm run build:page`');
+  return readdirSync(join(checkout, folder))
+    .filter((name) => !name.endsWith('.map'))
+    .map((name) => posix.join(folder, name))
     .toSorted();
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import Fastify, {
   type FastifyBaseLogger,
@@ -38,6 +37,7 @@ import { type Enter, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
+import { type PageSignInDeps, pageSignInRoutes } from './routes/page-sign-in.ts';
 import { prometheusRoutes } from './routes/prometheus.ts';
 import { serviceAuthRoutes } from './routes/service-auth.ts';
 import { servicesRoutes } from './routes/services.ts';
@@ -81,6 +81,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly eventsToken?: Secret | undefined;
   /** Without them, the routes for status and metrics do not exist. */
   readonly figures?: Figures;
+  /** How users sign in at the page; without it, the page is served but nobody signs in there. */
+  readonly page?: PageSignInDeps;
   /** Objects or jobs per page of a list. */
   readonly pageSize: number;
   readonly corsOrigins: readonly string[];
@@ -178,7 +180,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   workerRequestRoutes(app, { authenticator, federations });
   if (options.tokenSource) federationTokenRoutes(app, { authenticator, catalog, tokenSource: options.tokenSource });
   peerRoutes(app, { authenticator, workers: federations.workers });
-  uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
+  if (options.page) pageSignInRoutes(app, options.page);
+  uiRoutes(app, { apiPage: () => apiPage(app.swagger() as ApiDocument), storeEndpoint: store.endpoint });
   return app;
 }
 
@@ -211,11 +214,6 @@ function registerMetricsRoutes(app: FastifyInstance, figures: Figures, authentic
   statusRoutes(app, { authenticator, capacity, jobs: store, stored, deployment, oidc });
   metricsRoutes(app, { authenticator, services, jobs: store, rememberedMs, now });
   prometheusRoutes(app, { authenticator, meters, jobs: store, token, now });
-}
-
-function readPage(name: string): () => string {
-  const text = readFileSync(new URL(`../../web/${name}`, import.meta.url), 'utf8');
-  return () => text;
 }
 
 /** How long a browser may cache a preflight answer. */

@@ -12,6 +12,7 @@ import {
   createTokenVerifier,
   type IssuerSettings,
   newServiceToken,
+  PageSignIn,
   UserNames,
 } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
@@ -162,6 +163,7 @@ export async function startManager(
     ...(quotas && { queueTrouble: () => quotas.problem }),
     storeTrouble: store.trouble,
     tokenProblem,
+    page: openPageSignIn(config, log),
     clusterConfig: toClusterConfig(config),
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,
@@ -292,6 +294,16 @@ function openTokenVerifier(config: Config, log: Logger) {
     usersAdmin: config.usersAdmin,
     logger: log,
   });
+}
+
+function openPageSignIn(config: Config, log: Logger) {
+  const { clusterId: cluster, oidcIssuers: issuers, pageLoginHints: loginHints } = config;
+  const clientId = config.pageClientId ?? config.oidcClientId ?? '';
+  const signIn =
+    config.oidcEnable && clientId !== ''
+      ? new PageSignIn({ issuers, clientId, now: Date.now, logger: log })
+      : undefined;
+  return { cluster, signIn, issuers, clientId, scope: config.pageScopes.join(' '), loginHints };
 }
 
 function toClusterConfig(config: Config) {

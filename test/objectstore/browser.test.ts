@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { accessSync, constants } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { delimiter, join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { PutBucketCorsCommand } from '@aws-sdk/client-s3';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { NO_BROWSER, startBrowser } from '../support/browser.ts';
 import { ANA, startStore, type TestStore } from './start-store.ts';
 
 /**
@@ -21,28 +20,10 @@ const key = 'in/a b.bin';
 /** A header that causes a preflight, as dashboards send it. */
 const HEADERS = { 'content-type': 'application/octet-stream', 'x-amz-meta-camera': 'one' };
 
-function installedBrowser(): string | undefined {
-  const folders = (process.env['PATH'] ?? '').split(delimiter);
-  const candidates = ['chromium', 'chromium-browser', 'google-chrome'].flatMap((name) =>
-    folders.map((folder) => join(folder, name)),
-  );
-  return candidates.find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
-
-const executablePath = installedBrowser();
 let browser: Browser | undefined;
 
 before(async () => {
-  // Chromium has no sandbox for root; the test loads only its own page.
-  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  if (executablePath) browser = await chromium.launch({ executablePath, args });
+  browser = await startBrowser();
 });
 after(() => browser?.close());
 
@@ -58,9 +39,8 @@ interface Visit extends TestStore {
 function browserTest(name: string, work: (visit: Visit) => Promise<void>): void {
   test(name, async (t: TestContext) => {
     if (!browser) {
-      const missing = 'there is no chromium, chromium-browser or google-chrome on the PATH';
-      t.diagnostic(`NOT TESTED with a browser: ${missing}`);
-      t.skip(`NOT TESTED: ${missing}`);
+      t.diagnostic(`NOT TESTED with a browser: ${NO_BROWSER}`);
+      t.skip(`NOT TESTED: ${NO_BROWSER}`);
       return;
     }
     await using store = await startStore();

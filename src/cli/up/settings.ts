@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { GROUP } from './issuer/people.ts';
+import { GROUP, PEOPLE } from './issuer/people.ts';
 import { AUDIENCE, CLIENT_ID } from './issuer/provider.ts';
 import type { Plan, PlannedCluster } from './plan.ts';
 
@@ -45,5 +45,6 @@ export function settingsFor(
     OIDC_GROUPS: GROUP,
     OIDC_AUDIENCE: AUDIENCE,
     OIDC_CLIENT_ID: CLIENT_ID,
+    OSCAR_PAGE_LOGIN_HINTS: PEOPLE.map(({ login }) => login).join(','),
   };
 }

@@ -87,6 +87,26 @@ export const users = {
       'audience is the id of the cluster. `auto`: if the issuer supports it; otherwise the status of the federation ' +
       'says why not. `true`: always; no such manager gets a token that is not restricted. `false`: never.',
   },
+  pageClientId: {
+    name: 'OSCAR_PAGE_CLIENT_ID',
+    kind: kind.text,
+    unset: 'the value of `OIDC_CLIENT_ID`',
+    meaning:
+      'The client id with which users sign in at the page: a public client of the issuers with PKCE, and with the address of ' +
+      'the page (`https://…/ui/`) as a redirect URI. Without it the page offers the password of the administrator only.',
+  },
+  pageScopes: {
+    name: 'OSCAR_PAGE_SCOPES',
+    kind: kind.texts,
+    default: 'openid,profile,email',
+    meaning: 'The scopes that the page asks the issuers for.',
+  },
+  pageLoginHints: {
+    name: 'OSCAR_PAGE_LOGIN_HINTS',
+    kind: kind.texts,
+    default: '',
+    meaning: 'User names that the page offers to sign in as, with one click. For demonstrations.',
+  },
   usersAdmin: {
     name: 'USERS_ADMIN',
     kind: kind.texts,

@@ -41,6 +41,7 @@ describe('one job', () => {
       'message',
       'trigger',
       'invoker',
+      'place',
       'accepted_at',
       'started_at',
       'finished_at',

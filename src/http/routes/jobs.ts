@@ -39,6 +39,7 @@ const JobSchema = Type.Object(
       Type.String({ description: 'the member where the job entered, which claims who the invoker is' }),
     ),
     object: Type.Optional(Type.Object({ bucket: Type.String(), key: Type.String() })),
+    place: Type.Optional(Type.String({ description: 'the cluster of the last attempt' })),
     accepted_at: Time,
     ...Course,
     cancelling: Type.Optional(Type.Boolean({ description: 'it was cancelled but has not ended yet' })),

@@ -24,6 +24,8 @@ export interface JobSummary {
   /** The member where the job entered. It claims who the invoker is; this cluster has not authenticated the invoker. */
   readonly invoker_claimed_by?: string;
   readonly object?: { readonly bucket: string; readonly key: string };
+  /** The cluster of the last attempt. */
+  readonly place?: string;
   readonly accepted_at: string;
   readonly started_at?: string;
   readonly finished_at?: string;
@@ -66,6 +68,7 @@ export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummar
   const { id, service, state, held, trigger, object } = record;
   const message = state === 'queued' ? (held ?? record.message) : record.message;
   const phase = toPhase(state);
+  const place = record.attempts.at(-1)?.place;
   return {
     id,
     service,
@@ -75,6 +78,7 @@ export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummar
     trigger,
     ...(seesInvoker(record, viewer) && { invoker: record.invoker, ...toClaim(record) }),
     ...(object && { object: { bucket: object.bucket, key: object.key } }),
+    ...(place !== undefined && { place }),
     accepted_at: toIsoTime(record.acceptedAt),
     ...toRunTimes(record),
     ...(record.cancelRequested && (phase === 'Pending' || phase === 'Running') && { cancelling: true as const }),

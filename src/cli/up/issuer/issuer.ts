@@ -2,13 +2,16 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { claimsFor, PEOPLE } from './people.ts';
-import { approveDevice, createProvider, findBearer } from './provider.ts';
+import { approveDevice, createProvider, findBearer, finishInteraction } from './provider.ts';
 import { IssuerRecords } from './records.ts';
 
 export interface DemoIssuer {
   readonly url: string;
   stop(): Promise<void>;
 }
+
+/** A sign-in ends with a redirect to the page of a cluster, which `form-action` must allow. */
+const PAGES = 'http://127.0.0.1:* http://localhost:*';
 
 const ALGORITHM = 'RS256';
 
@@ -25,7 +28,12 @@ export async function startDemoIssuer(port: number, file: string): Promise<DemoI
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(request.url ?? '/', url);
     if (pathname === '/me') return answerUserinfo(request, response);
-    if (pathname !== '/device') return answer(request, response);
+    const isSignIn = pathname.startsWith('/interaction/');
+    if (pathname !== '/device' && !isSignIn) return answer(request, response);
+    if (request.method !== 'POST' && isSignIn) {
+      if (!(await finishInteraction(request, response, provider))) page(response, signInPage());
+      return;
+    }
     if (request.method !== 'POST') return page(response, devicePage(searchParams.get('user_code') ?? ''));
     // Protects against approval by another web page (CSRF).
     const { origin } = request.headers;
@@ -33,6 +41,7 @@ export async function startDemoIssuer(port: number, file: string): Promise<DemoI
       return page(response, devicePage('', 'This form must be sent from the page of this issuer.'), 403);
     const form = new URLSearchParams(await readForm(request));
     const person = PEOPLE.find(({ login }) => login === form.get('as'));
+    if (isSignIn) return void (person && (await finishInteraction(request, response, provider, person)));
     const done = person && (await approveDevice(form.get('user_code') ?? '', person, provider));
     if (done) page(response, devicePage('', `You are logged in as ${person.name}. Go back to your terminal.`));
     else page(response, devicePage('', 'This code is unknown, already used or expired. Start again.'), 400);
@@ -74,8 +83,7 @@ async function newKey(): Promise<JWK> {
 function page(response: ServerResponse, html: string, status = 200): void {
   response.writeHead(status, {
     'content-type': 'text/html; charset=utf-8',
-    'content-security-policy':
-      "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+    'content-security-policy': `default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'self' ${PAGES}`,
     'cache-control': 'no-store',
   });
   response.end(html);
@@ -92,18 +100,21 @@ async function readForm(request: IncomingMessage): Promise<string> {
 
 /** The page on which a user approves a device code. It has no script and loads nothing. */
 function devicePage(code: string, message = ''): string {
-  const buttons = PEOPLE.map(
-    ({ login, name }) => `<button name="as" value="${login}">Approve as ${name}</button>`,
-  ).join(' ');
-  const body =
-    message === ''
-      ? `<form method="post"><p>Code <input name="user_code" value="${escaped(code)}" autocomplete="off" required></p>
-<p>If your terminal shows the same code, choose a user:</p><p>${buttons}</p></form>`
-      : `<p>${escaped(message)}</p>`;
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Log in to OSCAR</title>
+  if (message !== '') return pageText(`<p>${escaped(message)}</p>`);
+  return pageText(`<form method="post"><p>Code <input name="user_code" value="${escaped(code)}" autocomplete="off" required></p>
+<p>If your terminal shows the same code, choose a user:</p><p>${buttons('Approve as')}</p></form>`);
+}
+
+/** The page on which a user signs in at the page of a cluster. */
+const signInPage = () =>
+  pageText(`<form method="post"><p>Choose a user of the demo:</p><p>${buttons('Sign in as')}</p></form>`);
+
+const buttons = (verb: string) =>
+  PEOPLE.map(({ login, name }) => `<button name="as" value="${login}">${verb} ${name}</button>`).join(' ');
+
+const pageText = (body: string) => `<!doctype html><html lang="en"><meta charset="utf-8"><title>Log in to OSCAR</title>
 <style>body{font:1.1rem system-ui;max-width:34rem;margin:15vh auto;padding:0 1rem}input{font:inherit;width:9em}button{font:inherit;padding:.4em 1em}</style>
 <h1>Log in to OSCAR</h1>${body}</html>
 `;
-}
 
 const escaped = (text: string) => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);

@@ -57,6 +57,11 @@ declare module 'oidc-provider' {
 
     use(middleware: (ctx: { body: unknown }, next: () => Promise<void>) => Promise<void>): void;
     callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+    interactionDetails(
+      request: IncomingMessage,
+      response: ServerResponse,
+    ): Promise<{ readonly params: Record<string, unknown> }>;
+    interactionFinished(request: IncomingMessage, response: ServerResponse, result: object): Promise<void>;
     registerGrantType(name: string, handler: (ctx: GrantContext) => Promise<void>, parameters: string[]): void;
 
     readonly DeviceCode: { findByUserCode(userCode: string): Promise<DeviceCode | undefined> };

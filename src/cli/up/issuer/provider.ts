@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose';
 import { errors, type GrantContext, Provider } from 'oidc-provider';
 import { OWN_GRANT_TYPE } from '../../client/issuer.ts';
@@ -31,12 +32,13 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
         client_id: CLIENT_ID,
         application_type: 'native',
         token_endpoint_auth_method: 'none',
-        grant_types: ['password', OWN_GRANT_TYPE, DEVICE_GRANT_TYPE, 'refresh_token'],
-        response_types: [],
-        redirect_uris: [],
+        grant_types: ['authorization_code', 'password', OWN_GRANT_TYPE, DEVICE_GRANT_TYPE, 'refresh_token'],
+        response_types: ['code'],
+        // The page of each cluster: the port of a loopback address may be any (RFC 8252 §7.3).
+        redirect_uris: ['http://127.0.0.1/ui/', 'http://localhost/ui/'],
       },
     ],
-    cookies: { keys: ['no page of this issuer has a session'] },
+    cookies: { keys: [records.key.d ?? url] },
     scopes: SCOPE.split(' '),
     claims: { openid: ['sub'], profile: ['name', 'group_membership'] },
     findAccount: (_ctx: unknown, sub: string) => {
@@ -47,6 +49,8 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
       const { sub: _, ...claims } = claimsFor(findPerson(accountId) ?? { sub: '', login: '', name: '' });
       return claims;
     },
+    interactions: { url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    pkce: { required: () => true },
     issueRefreshToken: () => true,
     rotateRefreshToken: true,
     ttl: {
@@ -104,6 +108,24 @@ export async function approveDevice(userCode: string, person: Person, provider: 
   const grantId = await newGrant(person, code.clientId, provider);
   const authTime = Math.floor(Date.now() / 1000);
   await Object.assign(code, { accountId: person.sub, grantId, authTime, scope: SCOPE, resource: RESOURCE }).save();
+  return true;
+}
+
+/**
+ * Ends the sign-in that a page has started: as the person, or as the one that the page named (`login_hint`). Returns false if
+ * there is neither, so that a person must be chosen.
+ */
+export async function finishInteraction(
+  request: IncomingMessage,
+  response: ServerResponse,
+  provider: Provider,
+  chosen?: Person,
+): Promise<boolean> {
+  const { params } = await provider.interactionDetails(request, response);
+  const person = chosen ?? PEOPLE.find(({ login }) => login === params['login_hint']);
+  if (!person) return false;
+  const grantId = await newGrant(person, CLIENT_ID, provider);
+  await provider.interactionFinished(request, response, { login: { accountId: person.sub }, consent: { grantId } });
   return true;
 }
 
