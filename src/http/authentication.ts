@@ -13,7 +13,7 @@ declare module 'fastify' {
 /** For `/system` routes: the administrator or a user. */
 export async function systemPrincipal(request: FastifyRequest, authenticator: Authenticator): Promise<Admin | User> {
   const principal = await authenticator.system(authorizationHeaders(request), request.ip);
-  request.who = principalName(principal);
+  noteCaller(request, principal);
   return principal;
 }
 
@@ -26,7 +26,7 @@ export async function servicePrincipal(
 ): Promise<Principal> {
   const route = { service: record?.service, allowBasic: true, extraToken };
   const principal = await authenticator.service(authorizationHeaders(request), route, request.ip);
-  request.who = principalName(principal);
+  noteCaller(request, principal);
   return principal;
 }
 
@@ -38,7 +38,7 @@ export async function serviceBearer(
 ): Promise<Principal> {
   const route = { service: record?.service, allowBasic: false };
   const principal = await authenticator.service(authorizationHeaders(request), route, request.ip);
-  request.who = principalName(principal);
+  noteCaller(request, principal);
   return principal;
 }
 
@@ -63,6 +63,22 @@ function authorizationHeaders({ raw, headers }: FastifyRequest): string[] {
     if (raw.rawHeaders[i]?.toLowerCase() === 'authorization') values.push(raw.rawHeaders[i + 1] ?? '');
   }
   return values;
+}
+
+function noteCaller(request: FastifyRequest, principal: Principal): void {
+  request.who = principalName(principal);
+  request.actor = toActor(principal);
+}
+
+function toActor(principal: Principal): string {
+  switch (principal.kind) {
+    case 'admin':
+      return 'admin';
+    case 'user':
+      return `user:${principal.uid}`;
+    case 'service-token':
+      return `service-token:${principal.service}`;
+  }
 }
 
 function principalName(principal: Principal): string {

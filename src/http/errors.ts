@@ -116,6 +116,7 @@ const isKnown = (error: unknown): error is OscarError<Code> =>
 
 export function answerError(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (isKnown(error)) {
+    request.errorCode = error.code;
     const answer = ANSWERS[error.code];
     if (answer.status >= 500) request.log.warn({ err: error }, 'request refused');
     answerKnown(answer, error, reply);
@@ -133,6 +134,7 @@ export function answerError(error: FastifyError | Error, request: FastifyRequest
 /** Answers other managers, which read the code and not the message. */
 export function answerCode(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
   if (!isKnown(error)) return answerError(error, request, reply);
+  request.errorCode = error.code;
   const { status, retryAfter } = ANSWERS[error.code];
   if (status >= 500) request.log.warn({ err: error }, 'request refused');
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));

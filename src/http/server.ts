@@ -13,7 +13,9 @@ import type { AccessTokenSource, Authenticator } from '../identity/index.ts';
 import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { ClusterStore } from '../model/service/index.ts';
+import { type AuditLog, NO_AUDIT } from '../ports/index.ts';
 import type { Services } from '../services/index.ts';
+import { auditRequests } from './audit.ts';
 import { acceptAnyBody, deferBodies } from './body.ts';
 import { answerError, answerText } from './errors.ts';
 import { ExecutionLog, type SharedLog } from './execution-log.ts';
@@ -88,6 +90,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly corsOrigins: readonly string[];
   /** How long a request may take to arrive. */
   readonly readTimeoutMs: number;
+  /** Receives the acts of callers. */
+  readonly audit?: AuditLog | undefined;
   readonly logger?: FastifyBaseLogger;
   /** For tests: replaces the measured load of this process. */
   readonly load?: (waiting: number) => Load;
@@ -155,6 +159,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     if (reply.getHeader('content-type') === 'application/json') reply.type(JSON_TYPE);
   });
   logRequests(app);
+  auditRequests(app, options.audit ?? NO_AUDIT);
   if (options.figures) meterRequests(app, options.figures.meters);
   answerNotFound(app);
   rejectWhileClosing(app);

@@ -23,6 +23,7 @@ import { OscarError } from '../lib/oscar-error.ts';
 import { Secret } from '../lib/secret.ts';
 import type { ClusterStore, Service } from '../model/service/index.ts';
 import { createPeers, ownAddress, type PeerAddress, type PeerConnections, resolveCluster } from '../peers/index.ts';
+import type { AuditAction, AuditLog } from '../ports/index.ts';
 import type { Services } from '../services/index.ts';
 import type { Term } from './backends/leadership.ts';
 
@@ -49,11 +50,14 @@ interface ManagerWatcher {
   onRequestFrom(endpoint: string, hope: () => void): void;
 }
 
-/** Log messages of audited changes of a federation. */
-const AUDITED: Readonly<Record<Audited['what'], string>> = {
-  restored: 'members had a newer revision than this manager, which now uses a higher one',
-  rekeyed: 'member got a new key',
-  'taken-over': 'worker became an independent service',
+/** Log messages and audited actions of changes of a federation that no request explains. */
+const AUDITED: Readonly<Record<Audited['what'], { readonly message: string; readonly action: AuditAction }>> = {
+  restored: {
+    message: 'members had a newer revision than this manager, which now uses a higher one',
+    action: 'federation.restore',
+  },
+  rekeyed: { message: 'member got a new key', action: 'member.rekey' },
+  'taken-over': { message: 'worker became an independent service', action: 'worker.take-over' },
 };
 
 /** Bytes of a member key. */
@@ -64,6 +68,7 @@ export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
   readonly getOwnerToken: GetOwnerToken | undefined;
   /** Its store is a copy of another cluster's, so that the manager needs a new instance id. */
   readonly newIdentity: boolean;
+  readonly audit: AuditLog;
 }
 
 /** Opens the federation part of this manager. */
@@ -72,12 +77,23 @@ export async function openFederation(
   catalog: Services,
   store: ClusterStore,
   authenticator: Authenticator,
-  { getOwnerToken, outstanding, newIdentity }: FederationLinks,
+  { getOwnerToken, outstanding, newIdentity, audit: trail }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = newIdentity ? await resetInstanceId(catalog) : await loadInstanceId(catalog);
   if (newIdentity) log.warn({ instance }, 'this cluster has a new instance id');
-  const audit = (event: Audited) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]);
+  const audit = (event: Audited) => {
+    const { message, action } = AUDITED[event.what];
+    log.info({ audit: 'federation', ...event }, message);
+    const { service, by, member, revision } = event;
+    trail.record({
+      action,
+      actor: by === undefined ? 'manager' : by === 'admin' ? by : `user:${by}`,
+      object: `service/${service}`,
+      outcome: 'success',
+      details: { ...(member !== undefined && { member }), ...(revision !== undefined && { revision }) },
+    });
+  };
   const workers = { catalog, instance, audit };
   const listening: { host: string; port: number }[] = [];
   let endpoint = config.endpoint ?? '';

@@ -21,6 +21,7 @@ import { API_VERSION, ARCHITECTURE, readCommit, VERSION } from '../lib/product-v
 import { Secret } from '../lib/secret.ts';
 import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts';
 import type { Services } from '../services/index.ts';
+import { openAudit } from './audit.ts';
 import { type OpenedCluster, openCluster } from './cluster.ts';
 import { openDelegation } from './delegation.ts';
 import { type FederationLinks, type GetOwnerToken, openFederation } from './federation.ts';
@@ -64,7 +65,8 @@ export async function startManager(
   const disk = opened.adopt(await openDiskSpace(config, log), (it) => it?.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
   const store = opened.adopt(await openStore(config, cluster, storeKeys, log, disk), (it) => it.close());
-  const readiness = opened.adopt(openReadiness({ disk, store, cluster }, log), (it) => it.close());
+  const audit = opened.adopt(openAudit(config, log), (it) => it.close());
+  const readiness = opened.adopt(openReadiness({ disk, store, cluster, audit }, log), (it) => it.close());
   const description = { ...describeStore(config), endpoint: store.endpoint };
   const meters = new Meters();
   const account = storeKeys.accessKey.reveal();
@@ -90,6 +92,7 @@ export async function startManager(
     client:
       config.oidcClientId === undefined ? undefined : { id: config.oidcClientId, secret: config.oidcClientSecret },
     narrow: config.oidcTokenExchange,
+    audit,
     log,
   });
   const getOwnerToken: GetOwnerToken | undefined =
@@ -97,6 +100,7 @@ export async function startManager(
   const links: FederationLinks = {
     getOwnerToken,
     newIdentity,
+    audit,
     outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
   };
   const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>
@@ -168,6 +172,7 @@ export async function startManager(
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,
     readTimeoutMs: config.readTimeoutSeconds * 1000,
+    audit,
     logger: log,
   });
   opened.defer(() => close(app, log));

@@ -18,6 +18,7 @@ const REASONS = {
   disk: { reason: 'DiskFull', message: 'the disk is almost full: uploads and new jobs are rejected' },
   store: { reason: 'ObjectStoreUnavailable', message: 'the object store does not answer' },
   records: { reason: 'RecordsUnavailable', message: 'the records of services and jobs cannot be read or written' },
+  audit: { reason: 'AuditUnavailable', message: 'the audit file cannot be written' },
 } as const;
 
 export interface Readiness {
@@ -30,11 +31,12 @@ interface ReadinessParts {
   readonly disk?: Pick<DiskSpace, 'shortage'> | undefined;
   readonly store: Pick<OpenedStore, 'reach'>;
   readonly cluster: Pick<OpenedCluster, 'problem' | 'kubernetes' | 'settings'>;
+  readonly audit?: { readonly problem: string | undefined };
 }
 
 /** Watches what the manager needs, so that `/ready` is answered from memory. */
 export function openReadiness(
-  { disk, store, cluster }: ReadinessParts,
+  { disk, store, cluster, audit }: ReadinessParts,
   log: Pick<Logger, 'info' | 'warn'>,
   askEvery = ASK_EVERY_MS,
 ): Readiness {
@@ -52,6 +54,7 @@ export function openReadiness(
       ...(disk?.shortage === undefined ? [] : [REASONS.disk]),
       ...(objects?.failing ? [REASONS.store] : []),
       ...(api?.failing || cluster.problem?.() !== undefined ? [REASONS.records] : []),
+      ...(audit?.problem === undefined ? [] : [REASONS.audit]),
     ],
     close: () => ending.abort(),
   };

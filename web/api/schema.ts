@@ -409,7 +409,7 @@ export interface Operations {
     readonly response: {
       readonly 'ready': boolean;
       readonly 'reasons': readonly ({
-        readonly 'reason': 'DiskFull' | 'ObjectStoreUnavailable' | 'RecordsUnavailable';
+        readonly 'reason': 'DiskFull' | 'ObjectStoreUnavailable' | 'RecordsUnavailable' | 'AuditUnavailable';
         readonly 'message': string;
       })[];
     };

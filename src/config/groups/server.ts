@@ -51,6 +51,18 @@ export const server = {
     unset: 'none',
     meaning: 'Headers for the collector, as `name=value,name=value`.',
   },
+  auditFile: {
+    name: 'OSCAR_AUDIT_FILE',
+    kind: kind.text,
+    unset: 'local: `audit.jsonl` in `OSCAR_DATA_DIR`; kubernetes: none',
+    meaning: 'The file to which security-relevant acts are appended ([audit](operation.md#audit)).',
+  },
+  auditStdout: {
+    name: 'OSCAR_AUDIT_STDOUT',
+    kind: kind.flag,
+    default: { local: 'false', kubernetes: 'true' },
+    meaning: 'Also write these acts to the standard output, one JSON object per line.',
+  },
   logLevel: {
     name: 'OSCAR_LOG_LEVEL',
     kind: kind.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),

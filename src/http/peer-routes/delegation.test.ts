@@ -12,6 +12,8 @@ import { PeerConnection } from '../../peers/connection/peer-connection.ts';
 import { Transport } from '../../peers/connection/transport.ts';
 import { describeOrigin, describeTarget } from '../../peers/delegation-ports.conformance.ts';
 import { DelegationError, type MemberKey, sign } from '../../peers/index.ts';
+import type { AuditEvent } from '../../ports/index.ts';
+import { auditRequests } from '../audit.ts';
 import { acceptAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { ADMIN, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
@@ -34,6 +36,8 @@ async function openManager() {
   acceptAnyBody(app);
   app.setErrorHandler(answerError);
   logRequests(app);
+  const audited: AuditEvent[] = [];
+  auditRequests(app, { record: (event) => void audited.push(event) });
   for (const path of ['/system/config', '/system/status', '/system/logs/:name/:id']) {
     app.get(path, async () => 'for people');
   }
@@ -57,7 +61,7 @@ async function openManager() {
     await app.close();
     await federated[Symbol.asyncDispose]();
   };
-  return { ...federated, lines, endpoint, address, transport, close, [Symbol.asyncDispose]: close };
+  return { ...federated, lines, audited, endpoint, address, transport, close, [Symbol.asyncDispose]: close };
 }
 
 type Manager = Awaited<ReturnType<typeof openManager>>;
@@ -231,6 +235,24 @@ describe('what managers are answered about jobs', () => {
       assert.deepEqual([answer.status, await answer.text()], [status, JSON.stringify({ code })]);
     });
   }
+
+  test('audit: a fenced report is recorded, an accepted one is not, and a forged one has no actor', async () => {
+    await using manager = await openManager();
+    const { member } = manager.origin;
+    assert.equal((await sendSigned(manager, REPORT_CALL, member)).status, 204);
+    manager.server.problem = new DelegationError('fenced', 'superseded');
+    assert.equal((await sendSigned(manager, REPORT_CALL, member)).status, 409);
+    const forged = { ...headersOf(REPORT_CALL, { ...member, key: new Secret('x'.repeat(32)) }) };
+    assert.equal((await send(manager, REPORT_CALL, forged)).status, 401);
+    await manager.close();
+    assert.deepEqual(
+      manager.audited.map(({ action, actor, outcome, reason }) => [action, actor, outcome, reason]),
+      [
+        ['job.report', `member:${member.member}`, 'refused', 'fenced'],
+        ['sign-in', 'anonymous', 'refused', 'bad-signature'],
+      ],
+    );
+  });
 
   const bad: [string, Call, 'target' | 'origin'][] = [
     ['an offer that is junk', { ...OFFER_CALL, text: '{"event":7}' }, 'target'],

@@ -34,6 +34,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   const member = async (request: FastifyRequest, service: string): Promise<AuthenticatedWorker> => {
     const from = await authenticateWorker({ ...signedParts(request), service }, coordination);
     request.who = `member ${readMemberClaim(request).member}`;
+    request.actor = `member:${readMemberClaim(request).member}`;
     return from;
   };
 

@@ -22,6 +22,7 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     await authenticateCoordinator({ ...signedParts(request), service }, workers);
     const { uid, member } = readMemberClaim(request);
     request.who = `coordinator of ${member}`;
+    request.actor = `coordinator:${member}`;
     return findClaimedWorker({ uid, member }, service, workers.catalog);
   };
 

@@ -34,7 +34,7 @@ import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
 import { FROM_COORDINATOR, routeCoordinators } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { headerText, signedBytes, signedParts } from '../signed.ts';
+import { headerText, readMemberClaim, signedBytes, signedParts } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;
@@ -141,12 +141,17 @@ function orderIn(request: FastifyRequest): WorkerOrder {
 const noWorker = (name: string) => new ServicesError('not-found', `there is no worker "${name}" of this federation`);
 
 /** The id of the key that the request is signed with. */
-function memberOf(
+async function memberOf(
   request: FastifyRequest,
   workers: Workers,
   brought?: Parameters<typeof authenticateCoordinator>[0]['brought'],
 ): Promise<string> {
-  return authenticateCoordinator({ ...signedParts(request), service: nameParam(request), brought }, workers);
+  const keyId = await authenticateCoordinator(
+    { ...signedParts(request), service: nameParam(request), brought },
+    workers,
+  );
+  request.actor = `coordinator:${readMemberClaim(request).member}`;
+  return keyId;
 }
 
 /** What can be known before the body is read. */

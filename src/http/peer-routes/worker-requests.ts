@@ -16,7 +16,7 @@ import { federationCaller, serviceBearer } from '../authentication.ts';
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { signedParts } from '../signed.ts';
+import { readMemberClaim, signedParts } from '../signed.ts';
 
 interface WorkerRequestDeps {
   readonly authenticator: Authenticator;
@@ -81,6 +81,7 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
   app.post('/system/federation/:name/departures', options, async (request, reply) => {
     const signed = { ...signedParts(request), service: nameParam(request) };
     const { ledger, member } = await authenticateWorker(signed, coordination);
+    request.actor = `member:${readMemberClaim(request).member}`;
     await recordDeparture(ledger.uid, member.keyId, coordination);
     return reply.code(204).send();
   });

@@ -8,7 +8,7 @@ const ReadySchema = Type.Object(
     ready: Type.Boolean(),
     reasons: Type.Array(
       Type.Object({
-        reason: Type.Enum(['DiskFull', 'ObjectStoreUnavailable', 'RecordsUnavailable']),
+        reason: Type.Enum(['DiskFull', 'ObjectStoreUnavailable', 'RecordsUnavailable', 'AuditUnavailable']),
         message: Type.String(),
       }),
       { description: 'why not; empty if it is ready' },

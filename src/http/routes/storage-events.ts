@@ -41,6 +41,7 @@ export function storageEventsRoutes(app: FastifyInstance, deps: StorageEventsDep
       async onRequest(request, reply) {
         if (!isStore(request)) return reply.code(401).header('www-authenticate', 'Bearer').send();
         request.who = 'object store';
+        request.actor = 'store';
         return undefined;
       },
     },

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { jitter } from '../../lib/retry.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Service } from '../../model/service/index.ts';
-import { isRace } from '../../ports/index.ts';
+import { type AuditLog, isRace } from '../../ports/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
 import { findGrant } from '../grants/attach.ts';
 import { GrantError } from '../grants/errors.ts';
@@ -31,6 +31,7 @@ export interface AccessTokenSourceOptions extends IssuerSettings {
   readonly client?: OidcClient | undefined;
   /** `OIDC_TOKEN_EXCHANGE`: whether tokens for an audience are restricted to it. `auto` by default. */
   readonly narrow?: 'auto' | 'true' | 'false' | undefined;
+  readonly audit?: AuditLog | undefined;
   readonly log: OidcLogger;
 }
 
@@ -82,7 +83,11 @@ export class AccessTokenSource {
     const issuer = () => this.#recordingRefusal(grant, async () => this.#issuerFor(grant, refresh));
     const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant, await issuer()));
     const { token } = audience === undefined ? await wide() : await this.#narrowed(grant, audience, issuer, wide);
-    recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() }, log);
+    recordUse(
+      { grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() },
+      log,
+      this.#options.audit,
+    );
     return token;
   }
 
@@ -96,7 +101,11 @@ export class AccessTokenSource {
     if (!grant) return;
     const lock = grant.local ? undefined : await this.#acquireLock(grant.id);
     if (lock) {
-      recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why: 'revoke', at: vault.now() }, log);
+      recordUse(
+        { grant: grant.id, owner: grant.owner, service: service.uid, why: 'revoke', at: vault.now() },
+        log,
+        this.#options.audit,
+      );
       try {
         const { server, client } = this.#issuerFor(grant, lock.token);
         await server.revoke(lock.token, client);

@@ -1,6 +1,6 @@
 import type { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
-import { isRace, StoreError } from '../../ports/index.ts';
+import { type AuditLog, isRace, StoreError } from '../../ports/index.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.ts';
 import { findTokenEntry, isBeingRemoved, putTokenEntry, removeTokenEntry } from './holdings.ts';
@@ -180,10 +180,19 @@ interface GrantUse {
 }
 
 /** Compatible with pino. */
-interface AuditLog {
+interface UseLogger {
   info(fields: object, message: string): void;
 }
 
-export function recordUse({ grant, owner, service, why, at }: GrantUse, log: AuditLog): void {
+export function recordUse({ grant, owner, service, why, at }: GrantUse, log: UseLogger, audit?: AuditLog): void {
+  const details = { owner, service };
+  audit?.record({
+    action: why === 'revoke' ? 'grant.revoke' : 'grant.use',
+    actor: 'manager',
+    object: `grant/${grant}`,
+    outcome: 'success',
+    reason: why,
+    details,
+  });
   log.info({ audit: 'grant', grant, owner, service, why, at: new Date(at).toISOString() }, 'refresh token used');
 }
