@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Scoreboard } from '../src/delegation/index.ts';
 import { chooseMember } from '../src/delegation/origin/choose-member.ts';
+import { RemoteAttempts } from '../src/delegation/origin/remote-attempts.ts';
 import type { DelegatingFederation, DelegationMember } from '../src/delegation/origin/federation-cache.ts';
 import { InFlightJobs } from '../src/delegation/scoreboard/scoreboard.ts';
 import { systemClock } from '../src/lib/clock.ts';
@@ -90,6 +91,7 @@ async function decided() {
     scoreboard: board,
     ownStatus: () => status,
     enteringQueue,
+    attempts: new RemoteAttempts(),
     self,
     random: Math.random,
     clock: systemClock,

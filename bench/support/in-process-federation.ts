@@ -121,6 +121,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
         dispatcher,
         coordinatorOf: async () => ({ origin, key }),
         stores: { registered: new Map(), isOwn: () => true, own: [STORE.endpoint] },
+        ownStatus: () => snapshotFromNodes(jobs.capacity.nodes()),
         unreadable: async () => undefined,
         unreachable: async () => undefined,
         report,
@@ -131,7 +132,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
     await dispatcher.start();
     const target: Partial<DelegationServer> = {
       offer: (...it) => taken.offer(...it),
-      status: async () => snapshotFromNodes(jobs.capacity.nodes()),
+      status: (...it) => taken.status(...it),
     };
     targets.set(id, selfTarget({ ...self, server: target as DelegationServer, workers: workersOf(at), clusterId: id }));
   }

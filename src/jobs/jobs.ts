@@ -54,6 +54,8 @@ interface JobControl {
 export interface Scheduler extends JobControl {
   /** Jobs that are queued for room here. 0 at a manager that does not lead. */
   readonly waiting: number;
+  /** Jobs whose attempt this manager runs. 0 at a manager that does not lead. */
+  readonly running: number;
   /** Starts an accepted job whose room is already reserved under its {@link jobKeyText}. */
   begin(job: SchedulableJob): void;
   /** Removes a job from the queue of this cluster because it is being offered to another one. */
@@ -148,6 +150,8 @@ export interface DispatcherOptions extends Omit<Jobs, 'scheduler'> {
 /** What running an attempt needs. */
 export interface AttemptDeps extends DispatcherOptions {
   readonly hostedJobs: HostedJobs | undefined;
+  /** Called when the script has ended and its results are being uploaded. */
+  readonly onScriptEnded: () => void;
 }
 
 /** The resources that a job of this service needs. The quantities were validated when the definition was read. */

@@ -137,6 +137,11 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     dispatcher: line,
     coordinatorOf: findCoordinator,
     stores: { registered: config.clusters, isOwn: federation.isOwn, own: ownEndpoints(jobs) },
+    ownStatus: () => {
+      const { snapshot, waiting } = own();
+      // Only the leader knows how many jobs wait; no answer is better than a wrong zero.
+      return delegator ? { ...snapshot, pending: waiting } : snapshot;
+    },
     ...(parts.quotas && { quotas: parts.quotas }),
     unreadable: probe.unreadable,
     unreachable: probe.unreachable,
@@ -146,11 +151,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     offer: (offer, from) => taken.offer(offer, from),
     stop: (attempt, from) => taken.stop(attempt, from),
     logs: (attempt, options, from) => taken.logs(attempt, options, from),
-    async status() {
-      const { snapshot, waiting } = own();
-      // Only the leader knows how many jobs wait; no answer is better than a wrong zero.
-      return delegator ? { ...snapshot, pending: waiting } : snapshot;
-    },
+    status: (from) => taken.status(from),
     permit: (attempt, from) => (delegator ?? desk).permit(attempt, from),
     report: (attempt, word, from) => (delegator ?? desk).report(attempt, word, from),
     open: (job, from) => (delegator ?? desk).open(job, from),

@@ -20,4 +20,13 @@ export interface Snapshot {
   readonly meanDuration?: number;
   /** Jobs that are queued there. */
   readonly pending?: number;
+  /** Grows with each statement of a manager about its cluster: of two statements, the larger serial is the newer one. */
+  readonly serial?: number;
+  /**
+   * What the cluster has reserved for offers of this origin that it has not answered yet. The origin counts these offers
+   * itself.
+   */
+  readonly considering?: Free;
+  /** How many more jobs of other clusters it accepts that wait there for room. */
+  readonly queue?: number;
 }

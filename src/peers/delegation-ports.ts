@@ -67,15 +67,17 @@ export interface Offer extends TargetAttempt {
   readonly trigger: Exclude<NewJob['trigger'], 'run'>;
   /** The job was submitted to this worker and runs nowhere else: it is queued there if no capacity is free. */
   readonly pinned: boolean;
+  /** If no capacity is free, the target may queue the job, although another member could run it. */
+  readonly queue?: boolean;
   /** W3C `traceparent`. */
   readonly trace?: string;
 }
 
 export type OfferAnswer =
   /** The target has stored the attempt under this name. `done`: the job has already run, and there will be no report. */
-  | { readonly kind: 'taken'; readonly attempt: string; readonly done?: true }
+  | { readonly kind: 'taken'; readonly attempt: string; readonly done?: true; readonly room?: Snapshot }
   /** The target does not run the job. The reason is written by us, never by the target (F40). */
-  | { readonly kind: 'refused'; readonly code: RefusalCode; readonly reason: string };
+  | { readonly kind: 'refused'; readonly code: RefusalCode; readonly reason: string; readonly room?: Snapshot };
 
 export type RefusalCode =
   | 'no-room'
@@ -111,7 +113,10 @@ export interface OriginStore {
   readonly expiresAt: number;
 }
 
-export type Report =
+/** A report, with the target's room after it. */
+export type Report = AttemptReport & { readonly room?: Snapshot | undefined };
+
+type AttemptReport =
   /** Also sent periodically as a heartbeat. */
   | { readonly state: 'running'; readonly startedAt?: number; readonly message?: string }
   /** The attempt did not start and will not: another member may run the job. */

@@ -46,7 +46,7 @@ export { longestBody, parseTrace, readOffer, readOpened } from './messages/offer
 export { type PassedAnswer, type PassedChange, readPassedAnswer, readPassedChange } from './messages/passed-change.ts';
 export { writePermit } from './messages/permit.ts';
 export { readReport } from './messages/report.ts';
-export { writeStatus } from './messages/status.ts';
+export { writeRoom, writeStatus } from './messages/status.ts';
 export {
   authorization,
   type Credential,

@@ -10,6 +10,7 @@ import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts
 import { chooseMember, summarizeRefusals } from './choose-member.ts';
 import type { DelegationMember } from './federation-cache.ts';
 import { ScriptedTarget } from './scripted-target.fixture.ts';
+import { RemoteAttempts } from './remote-attempts.ts';
 
 const SELF = 'here/demo';
 
@@ -171,8 +172,14 @@ for (const each of cases) {
           noRoomReason: (_, member) => (full.includes(member) ? 'no room' : undefined),
           onChange: () => () => {},
           noteDuration: () => {},
+          durationAt: () => undefined,
+          noteRoom: () => {},
+          noteOffer: () => {},
+          offerSecondsAt: () => undefined,
+          queueAt: () => 0,
         },
         enteringQueue: { total: { cpu: enteringQueue, memory: 0, gpu: 0 } },
+        attempts: new RemoteAttempts(),
         ownStatus: () => ({ snapshot: snapshotOf(SELF), waiting }),
         self: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
         random: () => 0.5,

@@ -1,9 +1,10 @@
 import { type PlacementMode, SUSPENDED_PATIENCE_MS } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import { type Candidate, type MemberId, type Ranking, rank } from '../policies/index.ts';
+import { type Candidate, isNeverUsed, type MemberId, type Ranking, rank } from '../policies/index.ts';
 import type { InFlightJobs } from '../scoreboard/index.ts';
 import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import type { OriginDeps } from './origin.ts';
+import type { RemoteAttempts } from './remote-attempts.ts';
 
 /** The input of the choice of a member. */
 interface ChoiceInput {
@@ -22,11 +23,17 @@ export interface MemberChoice {
   readonly chosen: Chosen | undefined;
 }
 
-export type Chosen = { readonly id: MemberId; readonly member: DelegationMember | 'here' };
+export interface Chosen {
+  readonly id: MemberId;
+  readonly member: DelegationMember | 'here';
+  /** No member has room. The job is offered to wait at this one, whose next slot is free before another offer arrives. */
+  readonly queue?: true;
+}
 
 interface Asking extends Pick<OriginDeps, 'scoreboard' | 'ownStatus' | 'self' | 'random' | 'clock'> {
   /** Jobs for which the policy chose this cluster and that are not in the queue yet: their capacity is not reserved. */
   readonly enteringQueue: Pick<InFlightJobs, 'total'>;
+  readonly attempts: Pick<RemoteAttempts, 'loadAt'>;
 }
 
 /**
@@ -68,7 +75,45 @@ export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice 
   const rankings = [...inOrder(ranked, preferred(question, self?.member), question.last), ...refused];
   const [first] = rankings;
   const chosen = first && first.refusal === undefined ? chosenOf(first.candidate, members) : undefined;
-  return { rankings, chosen };
+  if (chosen || pinnedTo !== undefined) return { rankings, chosen };
+  return { rankings, chosen: chooseQueue(question, members, deps) };
+}
+
+/**
+ * Jobs may wait at a member only if they are short: if the slot would otherwise be idle for more than this share of a job's
+ * duration. With a larger value, slots are idle between short jobs; with a smaller one, long jobs wait at a member while
+ * another one gets room.
+ */
+const WORTH_QUEUEING = 0.05;
+
+/** How often an offer's own duration passes from the end of a script until the next one can start: its report, and an offer. */
+const OFFERS_PER_TURNAROUND = 2;
+
+/**
+ * A member without room at which the job may wait, because the next job would otherwise arrive long after a slot is free. As
+ * many jobs wait at a member as end there during a turnaround, and no more than the member allows.
+ */
+function chooseQueue(
+  { record, refusals }: ChoiceInput,
+  members: readonly DelegationMember[],
+  { scoreboard, attempts }: Asking,
+): Chosen | undefined {
+  let best: Chosen | undefined;
+  let least = Infinity;
+  for (const member of members) {
+    const { id, endpoint, sendsReports, ineligible, priority } = member;
+    if (!sendsReports || ineligible !== undefined || refusals.has(id) || isNeverUsed(priority)) continue;
+    const { running, waiting } = attempts.loadAt(id);
+    const duration = scoreboard.durationAt(endpoint, record.service);
+    const turnaround = OFFERS_PER_TURNAROUND * (scoreboard.offerSecondsAt(endpoint) ?? 0);
+    if (running === 0 || duration === undefined || turnaround < WORTH_QUEUEING * duration) continue;
+    if (waiting >= Math.ceil((running * turnaround) / duration) || scoreboard.queueAt(endpoint) <= 0) continue;
+    const wait = waiting / running;
+    if (wait >= least) continue;
+    least = wait;
+    best = { id, member, queue: true };
+  }
+  return best;
 }
 
 /** The member that must run a job because the job entered there. In a mesh, other members may run it too. */

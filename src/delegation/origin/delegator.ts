@@ -166,7 +166,11 @@ export class Delegator implements Delegation, OriginServer {
   report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void> {
     return handleReport(attempt, requesterFor(from), report, {
       ...this.#deps,
-      onChanged: (record) => this.#attempts.noteReport(record),
+      onChanged: (record) => {
+        const { room } = report;
+        this.#attempts.noteReport(record, room?.serial);
+        if (room) this.#deps.scoreboard.noteRoom(from.member.endpoint, room);
+      },
       onReleased: (record, without) => void this.#requeue(record, { exclude: without }),
       onSucceeded: (record) => {
         void this.#noteDuration(record);
@@ -290,7 +294,7 @@ export class Delegator implements Delegation, OriginServer {
     if (startedAt === undefined || finishedAt === undefined) return;
     const federation = await this.#deps.federations.get(service).catch(() => undefined);
     const member = federation?.members.find(({ id }) => id === placement?.member);
-    if (member) this.#deps.scoreboard.noteDuration(member.endpoint, (finishedAt - startedAt) / 1000);
+    if (member) this.#deps.scoreboard.noteDuration(member.endpoint, service, (finishedAt - startedAt) / 1000);
   }
 }
 

@@ -10,7 +10,14 @@ import {
 } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Secret } from '../../lib/secret.ts';
-import { advance, type DecisionRecord, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
+import {
+  advance,
+  type DecisionRecord,
+  type Demand,
+  type JobKey,
+  type JobProgress,
+  type JobRecord,
+} from '../../model/job/index.ts';
 import { CLUSTER_ADMIN, isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
 import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type MemberId, toDecisionRecord } from '../policies/index.ts';
@@ -186,7 +193,8 @@ export class OfferLoop {
     const { chosen } = answer;
     if (!chosen) return this.#noMemberAccepts(record, federation, answer, pinnedTo);
     if (chosen.member === 'here') return this.#runHere(record, federation, answer);
-    return this.#try(record, federation, answer, { id: chosen.id, member: chosen.member });
+    const queue = chosen.queue ?? false;
+    return this.#try(record, federation, answer, { id: chosen.id, member: chosen.member, queue });
   }
 
   /** Does all checks that need no member first, then claims the record, then sends the offer. */
@@ -194,11 +202,14 @@ export class OfferLoop {
     record: JobRecord,
     federation: DelegatingFederation,
     answer: MemberChoice,
-    { id, member }: { readonly id: MemberId; readonly member: DelegationMember },
+    { id, member, queue }: { readonly id: MemberId; readonly member: DelegationMember; readonly queue: boolean },
   ): Promise<OfferLoopResult | undefined> {
     const { scoreboard, store, objects } = this.#deps;
     // Count the job at once, before the first await, so that the next job's decision includes it (F16).
-    const inFlight = scoreboard.addInFlight(member.endpoint, record.demand);
+    // A job that waits there uses no capacity yet.
+    const inFlight = scoreboard.addInFlight(member.endpoint, queue ? NO_DEMAND : record.demand);
+    using counted = new DisposableStack();
+    counted.defer(this.#deps.attempts.addOffer(id));
     this.#decided.resolve(true);
     let settled = false;
     try {
@@ -218,7 +229,8 @@ export class OfferLoop {
       const taken = await this.#claim(record, id, this.#decision(federation, answer, id), member.place);
       if (!taken) return undefined;
       this.#deps.attempts.setInFlight(taken, inFlight);
-      const end = await this.#offer(taken, { member, federation, event, bearer }, inFlight);
+      counted.dispose();
+      const end = await this.#offer(taken, { member, federation, event, bearer, queue }, inFlight);
       settled = true;
       return end;
     } finally {
@@ -250,15 +262,21 @@ export class OfferLoop {
     inFlight: InFlightJob | undefined,
   ): Promise<OfferLoopResult | undefined> {
     const { member } = offered;
+    const { scoreboard } = this.#deps;
+    const began = performance.now();
     const answer = await offerJob(record, offered, this.#deps);
     if (answer === 'silent') return this.#unanswered(record, offered, inFlight);
+    const { room } = answer;
     if (answer.kind === 'taken') {
-      inFlight?.accepted();
+      inFlight?.accepted(room?.serial);
+      scoreboard.noteOffer(member.endpoint, (performance.now() - began) / 1000);
+      if (room) scoreboard.noteRoom(member.endpoint, room);
       return this.#accepted(record, member, answer);
     }
     inFlight?.rejected();
+    if (room) scoreboard.noteRoom(member.endpoint, room);
     if (answer.code === 'no-room') {
-      this.#deps.scoreboard.noteNoRoom(member.endpoint, member.id, record.demand, answer.reason);
+      scoreboard.noteNoRoom(member.endpoint, member.id, record.demand, answer.reason);
       this.#full.add(member.id);
     }
     this.#refusals.set(member.id, answer.reason);
@@ -454,7 +472,11 @@ interface OfferParts {
   readonly federation: DelegatingFederation;
   readonly event: Uint8Array;
   readonly bearer: Secret | undefined;
+  /** The job may wait at the member, although another one could run it. */
+  readonly queue?: boolean;
 }
+
+const NO_DEMAND: Demand = { cpu: 0, memory: 0, gpu: 0 };
 
 type Deps = Pick<OriginDeps, 'self' | 'meters' | 'report'>;
 
@@ -478,7 +500,7 @@ async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Pro
   }
 }
 
-function toOffer(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
+function toOffer(record: JobRecord, { member, federation, event, queue }: OfferParts, { self }: Deps): Offer {
   const job = { service: record.service, id: record.id };
   return {
     job,
@@ -488,6 +510,7 @@ function toOffer(record: JobRecord, { member, federation, event }: OfferParts, {
     event,
     trigger: record.trigger === 'storage' ? 'storage' : 'job',
     pinned: pinnedMember(federation, record) !== undefined,
+    ...(queue && { queue }),
     trace: toTraceparent(job),
   };
 }

@@ -33,6 +33,11 @@ export interface OriginDeps {
     | 'noRoomReason'
     | 'onChange'
     | 'noteDuration'
+    | 'durationAt'
+    | 'noteRoom'
+    | 'noteOffer'
+    | 'offerSecondsAt'
+    | 'queueAt'
   >;
   /** The free capacity of this cluster, and the number of jobs in its queue. */
   readonly ownStatus: () => { readonly snapshot: Snapshot; readonly waiting: number };

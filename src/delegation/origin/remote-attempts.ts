@@ -10,11 +10,21 @@ export interface RemoteAttempt {
   readonly epoch: number;
   /** When the member last reported. Absent before it got its permit. */
   readonly heardAt?: number;
+  /** The member has reported that the script runs. */
+  readonly isRunning: boolean;
   /**
    * The capacity that it uses at the member, as the scoreboard counts it. Absent if an earlier manager sent the offer.
    */
   readonly inFlight?: InFlightJob;
 }
+
+/** How many attempts of a federation a member has, by whether their scripts run. */
+export interface MemberLoad {
+  readonly running: number;
+  readonly waiting: number;
+}
+
+const NO_LOAD: MemberLoad = { running: 0, waiting: 0 };
 
 /**
  * The attempts that members have. An index that avoids reading all jobs: every action based on it checks the record
@@ -22,37 +32,50 @@ export interface RemoteAttempt {
  */
 export class RemoteAttempts {
   readonly #attempts = new Map<string, RemoteAttempt>();
+  readonly #loads = new Map<string, MemberLoad>();
 
   /** Updates the index from a record that was just written. */
   note(record: JobRecord): void {
-    const { service, id, state, placement, epoch, serviceUid } = record;
+    const { service, id, state, placement, epoch, serviceUid, attempts } = record;
     const name = jobKeyText(record);
-    if ((state !== 'offering' && state !== 'delegated') || placement?.epoch !== epoch) {
-      this.#attempts.delete(name);
-      return;
-    }
+    if ((state !== 'offering' && state !== 'delegated') || placement?.epoch !== epoch) return this.#delete(name);
     const { member, heardAt } = placement;
     const heard = state === 'delegated' && heardAt !== undefined;
     const before = this.#attempts.get(name);
     const inFlight = before?.epoch === epoch ? before.inFlight : undefined;
     const more = { ...(heard && { heardAt }), ...(inFlight && { inFlight }) };
-    this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...more });
+    const isRunning = attempts.at(-1)?.epoch === epoch && attempts.at(-1)?.startedAt !== undefined;
+    this.#set(name, { key: { service, id }, serviceUid, member, epoch, isRunning, ...more });
+  }
+
+  /**
+   * Counts a job that is about to be offered to a member as waiting there, until the returned function is called: its
+   * record is written a moment later, and the next decision must not miss it.
+   */
+  addOffer(member: string): () => void {
+    this.#count({ member, isRunning: false }, 1);
+    return () => this.#count({ member, isRunning: false }, -1);
+  }
+
+  /** The attempts of a member that this manager knows of. */
+  loadAt(member: string): MemberLoad {
+    return this.#loads.get(member) ?? NO_LOAD;
   }
 
   /** Remembers the capacity that the current attempt uses at its member. Does nothing if the attempt is over. */
   setInFlight({ epoch, ...key }: JobKey & { readonly epoch: number }, inFlight: InFlightJob): void {
     const attempt = this.get(key);
-    if (attempt?.epoch === epoch) this.#attempts.set(jobKeyText(key), { ...attempt, inFlight });
+    if (attempt?.epoch === epoch) this.#set(jobKeyText(key), { ...attempt, inFlight });
   }
 
   /**
    * Updates the index from a record that a report, or another manager, has changed. If the attempt is over, its
-   * capacity at the member is free again.
+   * capacity at the member is free again. `serial`: of the member's room in the report.
    */
-  noteReport(record: JobRecord): void {
+  noteReport(record: JobRecord, serial?: number): void {
     const before = this.get(record);
     this.note(record);
-    if (before?.epoch === record.epoch && !this.get(record)) before.inFlight?.ended();
+    if (before?.epoch === record.epoch && !this.get(record)) before.inFlight?.ended(serial);
   }
 
   get(key: JobKey): RemoteAttempt | undefined {
@@ -60,7 +83,7 @@ export class RemoteAttempts {
   }
 
   forget(key: JobKey): void {
-    this.#attempts.delete(jobKeyText(key));
+    this.#delete(jobKeyText(key));
   }
 
   /** The attempts that have a permit. */
@@ -75,5 +98,25 @@ export class RemoteAttempts {
     let held = 0;
     for (const each of this.#attempts.values()) if (each.serviceUid === serviceUid && each.member === member) held++;
     return held;
+  }
+
+  #set(name: string, attempt: RemoteAttempt): void {
+    this.#delete(name);
+    this.#attempts.set(name, attempt);
+    this.#count(attempt, 1);
+  }
+
+  #delete(name: string): void {
+    const attempt = this.#attempts.get(name);
+    if (!attempt) return;
+    this.#attempts.delete(name);
+    this.#count(attempt, -1);
+  }
+
+  #count({ member, isRunning }: Pick<RemoteAttempt, 'member' | 'isRunning'>, change: 1 | -1): void {
+    const { running, waiting } = this.loadAt(member);
+    const load = isRunning ? { running: running + change, waiting } : { running, waiting: waiting + change };
+    if (load.running + load.waiting > 0) this.#loads.set(member, load);
+    else this.#loads.delete(member);
   }
 }

@@ -49,6 +49,8 @@ export class ScriptedTarget implements Target {
   /** What it does with the next offers; the last entry is repeated. */
   plays: Play[] = ['take'];
   snapshot: Snapshot = ROOMY;
+  /** The room that its answers to offers tell; absent for a member of an earlier version. */
+  room: Snapshot | undefined;
   log: readonly string[] = [];
   logFails = false;
   origin: OriginOfMember | undefined;
@@ -64,7 +66,7 @@ export class ScriptedTarget implements Target {
     const attempt = { job: offer.job, epoch: offer.epoch };
     if (typeof play === 'object') {
       if (play.after) await this.origin?.permit(attempt);
-      return { kind: 'refused', code: play.refuse, reason: play.refuse };
+      return { kind: 'refused', code: play.refuse, reason: play.refuse, ...(this.room && { room: this.room }) };
     }
     if (play === 'silent') throw away();
     if (!this.taken.has(name)) {
@@ -77,7 +79,7 @@ export class ScriptedTarget implements Target {
     if (play === 'permit-silent') throw away();
     this.taken.set(name, attempt);
     if (play === 'take-unheard') throw away();
-    return { kind: 'taken', attempt: `taken-${offer.epoch}` };
+    return { kind: 'taken', attempt: `taken-${offer.epoch}`, ...(this.room && { room: this.room }) };
   }
 
   async stop(attempt: TargetAttempt): Promise<void> {

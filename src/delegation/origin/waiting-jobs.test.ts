@@ -184,3 +184,62 @@ test('waiting jobs: an offer whose answer was lost is repeated as soon as the me
   });
   assert.deepEqual([b.offers[1]?.offer.epoch, b.taken.size], [1, 1]);
 });
+
+test('room: a member tells in its reports that it has more room, and as many jobs are offered at once, without asking it', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  scene.target('b').room = { ...free(0), serial: 1 };
+  const { b, first, others } = await fillAll(scene, 3);
+  const [second, third, fourth] = others;
+  assert.ok(second && third && fourth);
+  const attempt = attemptOf(b, first);
+  await b.says({ state: 'running', startedAt: 1, room: { ...free(2), serial: 2 } }, attempt);
+  await scene.until(second, isDelegated);
+  await scene.until(third, isDelegated);
+  assert.equal((await scene.job(fourth)).state, 'queued');
+});
+
+test('room: a rejection tells how much there is, and nothing is offered until there is more', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  scene.fill();
+  const b = scene.target('b');
+  b.plays = [{ refuse: 'no-room' }];
+  b.room = { ...free(0), serial: 1 };
+  const first = await scene.submit();
+  await waits(scene, first);
+  const second = await scene.submit();
+  await waits(scene, second);
+  assert.equal(b.offers.length, 1);
+});
+
+test('queue: short jobs are offered to wait at a member, no more than end there during a turnaround', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const { b, first, others } = await fillAll(scene, 4);
+  const [second] = others;
+  assert.ok(second);
+  const { board } = scene.manager.current;
+  // Jobs of 0.1 s, offers of 0.1 s: two jobs end during the turnaround of 0.2 s.
+  board.noteDuration(boardOf('b'), 'demo', 0.1);
+  for (let count = 0; count < 30; count++) board.noteOffer(boardOf('b'), 0.1);
+  const room = { ...free(0), serial: 1, queue: 9 };
+  const asked = b.offers.length;
+  await b.says({ state: 'running', startedAt: 1, room }, attemptOf(b, first));
+  await scene.until(second, isDelegated);
+  await eventually(() => assert.equal(b.offers.length, asked + 2));
+  assert.deepEqual(
+    b.offers.slice(asked).map(({ offer: { queue } }) => queue),
+    [true, true],
+  );
+  for (const key of others.slice(2)) await waits(scene, key);
+});
+
+test('queue: long jobs wait at the origin, where any member may get them', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const { b, first } = await fillAll(scene, 2);
+  const { board } = scene.manager.current;
+  board.noteDuration(boardOf('b'), 'demo', 10);
+  const asked = b.offers.length;
+  await b.says({ state: 'running', startedAt: 1, room: { ...free(0), serial: 1, queue: 9 } }, attemptOf(b, first));
+  const key = await scene.submit();
+  await waits(scene, key);
+  assert.equal(b.offers.length, asked);
+});

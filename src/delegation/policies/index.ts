@@ -1,4 +1,4 @@
 export { toDecisionRecord } from './decision.ts';
 export { STALE } from './free-capacity.ts';
 export type { Candidate, MemberId, Random, Ranking } from './policy.ts';
-export { rank } from './rank.ts';
+export { isNeverUsed, rank } from './rank.ts';

@@ -44,8 +44,10 @@ export function rank(
 /** As in the schema of the definition. */
 const NEVER = 101;
 
+export const isNeverUsed = (priority: number): boolean => priority >= NEVER;
+
 function neverUsed({ priority }: Candidate): string | undefined {
-  return priority < NEVER ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
+  return !isNeverUsed(priority) ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
 }
 
 function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], random: Random): Eligible[] {

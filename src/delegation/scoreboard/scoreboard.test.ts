@@ -140,9 +140,9 @@ test('scoreboard: the durations of jobs are a moving average', async (t) => {
   t.after(() => scores.close());
   scores.watch([board]);
   await answered();
-  scores.noteDuration('b', 10);
+  scores.noteDuration('b', 'cow', 10);
   assert.equal(scores.snapshotFor('b')?.meanDuration, 10);
-  scores.noteDuration('b', 20);
+  scores.noteDuration('b', 'cow', 20);
   assert.equal(scores.snapshotFor('b')?.meanDuration, 12);
 });
 
@@ -152,7 +152,7 @@ test('scoreboard: the duration of our jobs takes precedence over the figure that
   scores.watch([board]);
   await answered({ meanDuration: 40 });
   assert.equal(scores.snapshotFor('b')?.meanDuration, 40);
-  scores.noteDuration('b', 10);
+  scores.noteDuration('b', 'cow', 10);
   assert.equal(scores.snapshotFor('b')?.meanDuration, 10);
 });
 

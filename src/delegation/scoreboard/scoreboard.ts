@@ -49,12 +49,19 @@ const IDLE_MS = 30_000;
 const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
+/** The largest number of services whose durations are known at one cluster. */
+const MAX_SERVICES = 1_000;
+
 interface Row {
   cluster: MonitoredCluster;
   watchedAt: number;
   snapshot?: Snapshot;
-  /** When the snapshot was requested. Jobs that were sent later are not in it. */
-  askedAt: number;
+  /** When the figures of the snapshot were true, at the earliest. */
+  shownAt: number;
+  /** The free capacity and the places in the queue of the last snapshot, without what was sent since. */
+  available: { readonly cpu: number; readonly queue: number };
+  /** How long offers take there, in seconds. */
+  readonly offers: MovingAverage;
   failures: number;
   /** The time and the message of the last failure. */
   failedAt: number;
@@ -67,6 +74,7 @@ interface Row {
   readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
   /** The duration of our jobs there, in seconds. */
   readonly durations: MovingAverage;
+  readonly byService: Map<string, MovingAverage>;
   readonly sent: InFlightJobs;
 }
 
@@ -107,11 +115,11 @@ export class Scoreboard {
   snapshotFor(place: string): Snapshot | undefined {
     const row = this.#rows.get(place);
     if (!row?.snapshot) return undefined;
-    const { snapshot, askedAt, durations, sent } = row;
+    const { snapshot, shownAt, durations, sent } = row;
     const meanDuration = durations.value ?? snapshot.meanDuration;
     return {
       ...snapshot,
-      age: this.#elapsed() - askedAt,
+      age: this.#elapsed() - shownAt,
       pending: snapshot.pending ?? sent.unanswered,
       ...(meanDuration !== undefined && { meanDuration }),
     };
@@ -122,7 +130,43 @@ export class Scoreboard {
    * since.
    */
   inFlightFor(place: string): Demand {
-    return this.#rows.get(place)?.sent.total ?? { cpu: 0, memory: 0, gpu: 0 };
+    const row = this.#rows.get(place);
+    return row ? row.sent.totalBeyond(row.snapshot?.considering) : NOTHING;
+  }
+
+  /** How many more jobs a cluster lets wait there for room. 0 if it has not said so. */
+  queueAt(place: string): number {
+    const row = this.#rows.get(place);
+    const isCurrent = row !== undefined && this.#elapsed() - row.shownAt <= STALE;
+    return isCurrent ? (row.snapshot?.queue ?? 0) : 0;
+  }
+
+  /**
+   * A cluster has told its room in a message about a job, so it need not be asked. Messages may arrive in another order
+   * than they were sent: older figures than the known ones are ignored.
+   */
+  noteRoom(place: string, room: Snapshot): void {
+    const row = this.#rows.get(place);
+    const { serial } = room;
+    if (!row || serial === undefined || serial <= (row.snapshot?.serial ?? -1)) return;
+    const { roundTrip } = row.snapshot ?? {};
+    row.snapshot = { ...room, ...(roundTrip !== undefined && { roundTrip }) };
+    row.shownAt = this.#elapsed();
+    row.sent.onSnapshot(-Infinity, serial);
+    if (this.#hasGrown(row)) {
+      row.full.clear();
+      this.#tell(place, 'room');
+    }
+  }
+
+  /** Notes how long a cluster took to answer an offer that it accepted. */
+  noteOffer(place: string, seconds: number): void {
+    this.#rows.get(place)?.offers.add(seconds);
+  }
+
+  /** How long a cluster takes to answer an offer, in seconds; undefined if it has accepted none. */
+  offerSecondsAt(place: string): number | undefined {
+    return this.#rows.get(place)?.offers.value;
   }
 
   /** A job is being offered to a cluster: it counts at once, so that a burst spreads over the members (F16). */
@@ -132,8 +176,8 @@ export class Scoreboard {
     const job = row.sent.add(demand);
     return {
       ...job,
-      ended: () => {
-        job.ended();
+      ended: (serial) => {
+        job.ended(serial);
         row.full.clear();
         this.#tell(place, 'room');
       },
@@ -184,9 +228,23 @@ export class Scoreboard {
     this.#askBy(row, Math.max(now, soonest));
   }
 
-  /** Notes how long one of our jobs took there. */
-  noteDuration(place: string, seconds: number): void {
-    this.#rows.get(place)?.durations.add(seconds);
+  /** Notes how long a job of one of our services took there. */
+  noteDuration(place: string, service: string, seconds: number): void {
+    const row = this.#rows.get(place);
+    if (!row) return;
+    row.durations.add(seconds);
+    const known = row.byService.get(service) ?? new MovingAverage();
+    known.add(seconds);
+    // Move it to the end: the service without jobs for the longest time is forgotten first.
+    row.byService.delete(service);
+    row.byService.set(service, known);
+    const [oldest] = row.byService.keys();
+    if (row.byService.size > MAX_SERVICES && oldest !== undefined) row.byService.delete(oldest);
+  }
+
+  /** How long jobs of this service take there, in seconds; undefined if none has ended. */
+  durationAt(place: string, service: string): number | undefined {
+    return this.#rows.get(place)?.byService.get(service)?.value;
   }
 
   close(): void {
@@ -245,18 +303,29 @@ export class Scoreboard {
       row.failure = failure;
       return undefined;
     }
-    row.sent.onSnapshot(askedAt);
+    row.sent.onSnapshot(askedAt, row.snapshot.serial);
+    this.#hasGrown(row);
     for (const [member, { at }] of row.full) if (at < askedAt) row.full.delete(member);
     const isBack = row.failures > 0 || row.isReturning;
-    Object.assign(row, { askedAt, failures: 0, failure: undefined, isReturning: false });
+    Object.assign(row, { shownAt: askedAt, failures: 0, failure: undefined, isReturning: false });
     return isBack ? 'back' : 'room';
+  }
+
+  /** Whether the cluster has more room than when this was last called. */
+  #hasGrown(row: Row): boolean {
+    const { freeCpu = 0, queue = 0, considering } = row.snapshot ?? {};
+    const before = row.available;
+    row.available = { cpu: freeCpu - row.sent.totalBeyond(considering).cpu, queue };
+    return row.available.cpu > before.cpu || queue > before.queue;
   }
 
   #newRow(cluster: MonitoredCluster, now: number): Row {
     return {
       cluster,
       watchedAt: now,
-      askedAt: now,
+      shownAt: now,
+      available: { cpu: 0, queue: 0 },
+      offers: new MovingAverage(),
       failures: 0,
       failedAt: -Infinity,
       isReturning: false,
@@ -264,6 +333,7 @@ export class Scoreboard {
       isAsking: false,
       full: new Map(),
       durations: new MovingAverage(),
+      byService: new Map(),
       sent: new InFlightJobs(this.#elapsed),
     };
   }
@@ -276,23 +346,33 @@ export class Scoreboard {
   }
 }
 
+const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
+
 /** For a cluster that is not watched. */
 const NOWHERE: InFlightJob = { accepted: () => {}, rejected: () => {}, ended: () => {} };
 
 /** The capacity that one job uses at a cluster. Each call counts once, and none counts after `rejected` or `ended`. */
 export interface InFlightJob {
-  /** The cluster accepted the job: it counts until the cluster's own snapshot includes it. */
-  accepted(): void;
+  /**
+   * The cluster accepted the job: it counts until the cluster's own snapshot includes it. Snapshots with this serial or a
+   * larger one do.
+   */
+  accepted(serial?: number): void;
   /** The cluster did not accept the job. */
   rejected(): void;
-  /** The job has ended: its capacity is free, even if the last snapshot still counts it as used. */
-  ended(): void;
+  /**
+   * The job has ended: its capacity is free, even if the last snapshot still counts it as used. Snapshots with this serial
+   * or a larger one do not.
+   */
+  ended(serial?: number): void;
 }
 
 interface Entry {
   readonly demand: Demand;
   arrivedAt?: number;
   endedAt?: number;
+  /** Of the first snapshot that shows what was last said of the job. */
+  serial?: number | undefined;
   /** The last snapshot counts it as used. */
   isShown?: boolean;
 }
@@ -304,7 +384,12 @@ export class InFlightJobs {
   /** Jobs that are in the snapshot and have ended since. */
   readonly #returned = new Set<Entry>();
   readonly #elapsed: () => number;
-  readonly #total = { cpu: 0, memory: 0, gpu: 0 };
+  readonly #total = { ...NOTHING };
+  /** The demand of the offers that have no answer yet. */
+  readonly #open = { ...NOTHING };
+  #unanswered = 0;
+  /** Of the last snapshot, if it has one. */
+  #serial = -1;
 
   constructor(elapsed: () => number) {
     this.#elapsed = elapsed;
@@ -315,43 +400,68 @@ export class InFlightJobs {
     return { ...this.#total };
   }
 
+  /** The total without what the cluster is considering, which cannot be more than the offers that have no answer yet. */
+  totalBeyond(considering: Demand = NOTHING): Demand {
+    const beyond = (dimension: keyof Demand) =>
+      this.#total[dimension] - Math.min(considering[dimension], this.#open[dimension]);
+    return { cpu: beyond('cpu'), memory: beyond('memory'), gpu: beyond('gpu') };
+  }
+
   /** How many offers have no answer yet. */
   get unanswered(): number {
-    return [...this.#entries].filter(({ arrivedAt }) => arrivedAt === undefined).length;
+    return this.#unanswered;
   }
 
   add(demand: Demand): InFlightJob {
     this.#forgetOld();
     const entry: Entry = { demand };
     this.#entries.add(entry);
-    this.#count(demand, 1);
+    this.#count(this.#total, demand, 1);
+    this.#count(this.#open, demand, 1);
+    this.#unanswered++;
     return {
-      accepted: () => void (entry.arrivedAt ??= this.#elapsed()),
+      accepted: (serial) => this.#accept(entry, serial),
       rejected: () => this.#drop(entry),
-      ended: () => this.#end(entry),
+      ended: (serial) => this.#end(entry, serial),
     };
   }
 
   /**
    * The cluster has answered a request that was sent at this time: jobs that were accepted or had ended by then are in
-   * the snapshot.
+   * the snapshot. So are those whose serial is not larger than the snapshot's.
    */
-  onSnapshot(askedAt: number): void {
-    for (const entry of this.#entries) {
-      if ((entry.arrivedAt ?? Infinity) >= askedAt) continue;
-      this.#drop(entry);
-      entry.isShown = true;
-    }
+  onSnapshot(askedAt: number, serial = -1): void {
+    this.#serial = serial;
+    for (const entry of this.#entries) if (this.#isIn(entry, entry.arrivedAt, askedAt)) this.#show(entry);
     this.#forgetReturned(askedAt);
   }
 
-  #end(entry: Entry): void {
+  #accept(entry: Entry, serial: number | undefined): void {
+    if (entry.arrivedAt !== undefined || !this.#entries.has(entry)) return;
+    entry.arrivedAt = this.#elapsed();
+    entry.serial = serial;
+    this.#answered(entry);
+    if (this.#isIn(entry, entry.arrivedAt, -Infinity)) this.#show(entry);
+  }
+
+  #show(entry: Entry): void {
+    this.#drop(entry);
+    entry.isShown = true;
+  }
+
+  /** Does the last snapshot, which was requested at this time, show what happened to the job at that time? */
+  #isIn({ serial = Infinity }: Entry, at: number | undefined, askedAt: number): boolean {
+    return at !== undefined && (at < askedAt || serial <= this.#serial);
+  }
+
+  #end(entry: Entry, serial: number | undefined): void {
     if (entry.endedAt !== undefined) return;
     entry.endedAt = this.#elapsed();
     this.#drop(entry);
-    if (!entry.isShown) return;
+    entry.serial = serial;
+    if (!entry.isShown || this.#isIn(entry, entry.endedAt, -Infinity)) return;
     this.#returned.add(entry);
-    this.#count(entry.demand, -1);
+    this.#count(this.#total, entry.demand, -1);
   }
 
   /** A cluster that accepts jobs and never reports its free capacity is unknown: old jobs do not count. */
@@ -366,20 +476,27 @@ export class InFlightJobs {
 
   #forgetReturned(before: number): void {
     for (const entry of this.#returned) {
-      if ((entry.endedAt ?? Infinity) >= before) return;
+      if (!this.#isIn(entry, entry.endedAt, before)) continue;
       this.#returned.delete(entry);
-      this.#count(entry.demand, 1);
+      this.#count(this.#total, entry.demand, 1);
     }
   }
 
-  #drop(entry: Entry): void {
-    if (this.#entries.delete(entry)) this.#count(entry.demand, -1);
+  #answered({ demand }: Entry): void {
+    this.#unanswered--;
+    this.#count(this.#open, demand, -1);
   }
 
-  #count({ cpu, memory, gpu }: Demand, sign: 1 | -1): void {
-    this.#total.cpu += sign * cpu;
-    this.#total.memory += sign * memory;
-    this.#total.gpu += sign * gpu;
+  #drop(entry: Entry): void {
+    if (!this.#entries.delete(entry)) return;
+    if (entry.arrivedAt === undefined) this.#answered(entry);
+    this.#count(this.#total, entry.demand, -1);
+  }
+
+  #count(sum: { -readonly [Dimension in keyof Demand]: number }, { cpu, memory, gpu }: Demand, sign: 1 | -1): void {
+    sum.cpu += sign * cpu;
+    sum.memory += sign * memory;
+    sum.gpu += sign * gpu;
   }
 }
 

@@ -236,3 +236,54 @@ test('accept: an offer for a service that is not a worker of the federation is r
     await assert.rejects(target.taken.offer(offered(), from), { code: 'offer-not-allowed' });
   }
 });
+
+test('queue: with the consent of its origin an offer waits for room, twice as many as run, and further ones are rejected', async (t) => {
+  const target = await openTarget(t, { cpu: 1000, definition: { cpu: '1' } });
+  const first = await target.offer();
+  await assert.rejects(target.offer({ epoch: 2 }), { code: 'offer-no-room' });
+  // At the same moment: each must count although it is not in the queue yet.
+  const offers = [3, 4, 5, 6].map((epoch) => target.offer({ epoch, queue: true }));
+  const outcomes = await Promise.allSettled(offers);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'rejected'],
+  );
+  await eventually(() => assert.equal(target.dispatcher.waiting, 2));
+  const { queue, freeCpu } = await target.taken.status(target.from);
+  assert.deepEqual([queue, freeCpu], [0, 0]);
+  await eventually(() => target.runner.end(first.attempt, { manifest: 'm' }));
+  const [next] = outcomes;
+  assert.ok(next?.status === 'fulfilled');
+  await target.until(next.value.attempt, 'running');
+});
+
+test('queue: an idle target lets no job wait', async (t) => {
+  const target = await openTarget(t, { cpu: 1000, definition: { cpu: '1' } });
+  target.capacity.reserve('another', { cpu: 1000, memory: 0, gpu: 0 });
+  await assert.rejects(target.offer({ queue: true }), { code: 'offer-no-room' });
+});
+
+test('room: the figures for an origin leave its unanswered offers to it, and their serial grows', async (t) => {
+  const target = await openTarget(t, { cpu: 1500, definition: { cpu: '1', memory: '1Mi' } });
+  const gate = Promise.withResolvers<void>();
+  target.origin.gate = gate.promise;
+  const offer = target.offer();
+  await eventually(() => assert.equal(target.origin.permits.length, 1));
+  const before = await target.taken.status(target.from);
+  assert.deepEqual([before.freeCpu, before.considering?.cpu], [500, 1000]);
+  gate.resolve();
+  await offer;
+  const after = await target.taken.status(target.from);
+  assert.deepEqual([after.freeCpu, after.considering], [500, undefined]);
+  assert.ok((after.serial ?? 0) > (before.serial ?? Infinity));
+});
+
+test('room: every report tells it, and the end of a job tells that its room is free', async (t) => {
+  const target = await openTarget(t, { cpu: 1000, definition: { cpu: '1' } });
+  const { attempt } = await target.offer();
+  await eventually(() => assert.equal(target.origin.rooms.length, 1));
+  assert.equal(target.origin.rooms[0]?.freeCpu, 0);
+  target.runner.end(attempt, { manifest: 'a'.repeat(64) });
+  await target.until(attempt, 'succeeded');
+  assert.equal(target.origin.rooms.at(-1)?.freeCpu, 1000);
+});

@@ -43,6 +43,10 @@ export async function acceptOffer(
     const known = await deps.store.get(key);
     if (known) return answerRepeatedOffer(known, payload, deps);
     const room = reserveRoom(key, offer, worker, deps);
+    const considered =
+      room === 'reserved'
+        ? deps.room.consider(worker.federation.origin.clusterId, serviceDemand(worker.definition))
+        : deps.room.enter();
     try {
       const contact = await contactAs(service, asked, worker.federation, deps);
       const permit = await requestPermit(contact, offer.from);
@@ -53,6 +57,8 @@ export async function acceptOffer(
       releaseRoom(key, worker, deps);
       deps.permits.forget(key);
       throw error;
+    } finally {
+      considered();
     }
   });
 }
@@ -68,8 +74,8 @@ function answerRepeatedOffer(record: JobRecord, payload: string, { dispatcher }:
 }
 
 /**
- * Reserves capacity for the job now, or, for a pinned job, lets it wait in the queue. An offer never overtakes jobs
- * that wait here already.
+ * Reserves capacity for the job now, or lets it wait in the queue: a pinned job always, another one if its origin allows it
+ * and few jobs wait here. An offer never overtakes jobs that wait here already.
  */
 function reserveRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = deps;
@@ -79,7 +85,7 @@ function reserveRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: Tar
   const short = quotas.reserve(key, worker, demand);
   if (short !== undefined && !offer.pinned) throw new DelegationError('offer-no-room', short);
   if (dispatcher.waiting === 0 && capacity.reserve(jobKeyText(key), demand)) return 'reserved';
-  if (offer.pinned) return 'waits';
+  if (offer.pinned || (offer.queue && deps.room.queue > 0)) return 'waits';
   quotas.release(key, worker);
   throw new DelegationError('offer-no-room', `there is no room for a job of "${worker.definition.name}" now`);
 }

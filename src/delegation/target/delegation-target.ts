@@ -1,4 +1,5 @@
 import { type HostedJobs, jobKeyText, readLog } from '../../jobs/index.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { DelegationError, type Offer, type RemoteLogOptions } from '../../peers/index.ts';
 import type { AuthenticatedCoordinator, TargetServer } from '../server.ts';
@@ -8,7 +9,7 @@ import { keepReporting, reportCancelled, reportResult } from './reporting.ts';
 import { openTarget, type TargetConfig, type TargetDeps } from './target.ts';
 
 /** The target: accepts, runs and reports jobs of other clusters. */
-export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'> {
+export class DelegationTarget implements HostedJobs, TargetServer {
   readonly #closing = new AbortController();
   readonly #deps: TargetDeps;
 
@@ -23,6 +24,11 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
 
   async offer(offer: Offer, from: AuthenticatedCoordinator): Promise<TakenOffer> {
     return acceptOffer(offer, workerOf(from), from.member, this.#deps);
+  }
+
+  async status(from: AuthenticatedCoordinator): Promise<Snapshot> {
+    const { federation } = from.worker.service;
+    return this.#deps.room.statusFor(federation?.role === 'worker' ? federation.origin.clusterId : '');
   }
 
   stop(attempt: JobKey, from: AuthenticatedCoordinator): Promise<void> {

@@ -52,8 +52,8 @@ type ReportAnswer =
 
 async function sendReport(record: JobRecord, report: Report, deps: TargetDeps): Promise<ReportAnswer> {
   try {
-    const { origin, attempt, as } = await contactOrigin(record, deps);
-    await origin.report(attempt, report, as);
+    const { origin, attempt, as, role } = await contactOrigin(record, deps);
+    await origin.report(attempt, { ...report, room: deps.room.statusFor(role.origin.clusterId) }, as);
     return { kind: 'heard' };
   } catch (problem) {
     const why = attemptOverReason(problem);

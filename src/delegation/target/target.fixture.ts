@@ -40,6 +40,8 @@ export const KEY = new Secret('member-key');
 export class ScriptedOrigin implements Origin {
   readonly permits: AttemptKey[] = [];
   readonly reports: { attempt: AttemptKey; report: Report }[] = [];
+  /** The room that each report told. */
+  readonly rooms: Report['room'][] = [];
   readonly opened: ForwardedJob[] = [];
   /** No request is answered. */
   silent = false;
@@ -82,7 +84,9 @@ export class ScriptedOrigin implements Origin {
 
   async report(attempt: AttemptKey, report: Report, as: MemberKey): Promise<void> {
     this.#answer(as);
-    this.reports.push({ attempt, report });
+    const { room, ...said } = report;
+    this.reports.push({ attempt, report: said });
+    this.rooms.push(room);
   }
 
   async open(job: ForwardedJob, as: MemberKey): Promise<void> {
@@ -170,6 +174,10 @@ export class TestTarget<R extends Runner = PuppetRunner> {
       dispatcher: this.dispatcher,
       coordinatorOf: async () => ({ origin: mortal<Origin>(origin, death), key: KEY }),
       stores: { registered, isOwn: () => false, own: [] },
+      ownStatus: () => {
+        const cpu = (options.cpu ?? 1000) - this.capacity.taken;
+        return { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
+      },
       unreadable: probe.unreadable,
       unreachable: probe.unreachable,
       wait: (ms, signal) =>

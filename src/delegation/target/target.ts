@@ -1,11 +1,13 @@
 import { type Jobs, jobKeyText, type Scheduler } from '../../jobs/index.ts';
 import { KeyedMutex } from '../../lib/concurrency.ts';
 import type { Secret } from '../../lib/secret.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand, JobKey, JobRecord, S3Access } from '../../model/job/index.ts';
 import type { FederationRole, Service } from '../../model/service/index.ts';
 import type { Origin, Permit } from '../../peers/index.ts';
 import { contactOrigin } from './origin-contact.ts';
 import type { OperatorStores } from './origin-store.ts';
+import { TargetRoom } from './room.ts';
 
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 
@@ -19,6 +21,8 @@ export interface TargetConfig
   /** The coordinator of a worker, and the member key; undefined if the coordinator is not known any more. */
   readonly coordinatorOf: (role: WorkerRole) => Promise<Coordinator | undefined>;
   readonly stores: OperatorStores;
+  /** The free capacity of this cluster. */
+  readonly ownStatus: () => Snapshot;
   /** Quotas of service owners, if the cluster has any. */
   readonly quotas?: Quotas;
   /** Why an object cannot be read with these keys; undefined if it can. */
@@ -59,6 +63,7 @@ interface StoredAt {
 export interface TargetDeps extends Required<TargetConfig> {
   readonly mutex: KeyedMutex;
   readonly permits: PermitCache;
+  readonly room: TargetRoom;
   /** When stores last answered, by endpoint. */
   readonly reachableStores: Map<string, number>;
   /** Aborts when this manager stops. */
@@ -75,7 +80,7 @@ export function openTarget(parts: TargetConfig, closing: AbortSignal): TargetDep
     reachableStores: new Map(),
     closing,
   };
-  return { ...deps, permits: new PermitCache(deps) };
+  return { ...deps, permits: new PermitCache(deps), room: new TargetRoom(deps) };
 }
 
 /**

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type AuthenticatedCoordinator, findClaimedWorker } from '../../delegation/index.ts';
 import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
-import { longestBody, parseTrace, readOffer, writeStatus } from '../../peers/index.ts';
+import { DelegationError, longestBody, parseTrace, readOffer, writeRoom, writeStatus } from '../../peers/index.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst } from '../open-answers.ts';
@@ -46,8 +46,15 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     const read = requireValid(readOffer(readJsonBody(request)));
     if (read.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
     const offer = { ...read, service, ...parseTrace(headerText(request, 'traceparent')) };
-    const { attempt } = await delegation.offer(offer, from);
-    return reply.code(201).header('location', `/system/jobs/${service}/${attempt}`).send({ attempt });
+    try {
+      const { attempt } = await delegation.offer(offer, from);
+      reply.code(201).header('location', `/system/jobs/${service}/${attempt}`);
+      return { attempt, ...writeRoom(await delegation.status(from)) };
+    } catch (error) {
+      if (!(error instanceof DelegationError && error.code === 'offer-no-room')) throw error;
+      // The origin learns from the answer how much room there is, and need not ask.
+      return reply.code(429).send({ code: error.code, ...writeRoom(await delegation.status(from).catch(nothing)) });
+    }
   });
 
   const stops = {
@@ -80,3 +87,5 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     return writeStatus(await delegation.status(await coordinator(request, service)));
   });
 }
+
+const nothing = () => undefined;

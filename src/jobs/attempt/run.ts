@@ -80,6 +80,7 @@ async function run(
     let writtenAt = jobs.now();
     for await (const seen of takeUntilAborted(jobs.runner.observe(attempt.name), stopping)) {
       if (seen.phase === 'ended') return seen;
+      if (seen.phase === 'uploading') jobs.onScriptEnded();
       if (seen.phase === 'preparing' && jobs.now() - writtenAt < PROGRESS_INTERVAL_MS) continue;
       writtenAt = jobs.now();
       const changed = await writeProgress(record, attempt.name, seen, jobs);

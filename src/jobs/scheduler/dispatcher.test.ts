@@ -227,3 +227,16 @@ test('dispatcher: owners take turns', async () => {
   }
   assert.deepEqual(order, ['a', 'a', 'b', 'a']);
 });
+
+test('dispatcher: the next job starts while the results of a script that has ended are uploaded', async () => {
+  await using jobs = await openJobs(1000);
+  const service = await jobs.service('demo');
+  const [first, second] = [await submit(jobs, service), await submit(jobs, service)];
+  await eventually(() => assert.ok(jobs.runner.attempts.has(first.id)));
+  jobs.runner.see(first.id, { phase: 'uploading', startedAt: Date.now() });
+  await jobs.until(second, 'running');
+  assert.equal((await jobs.store.get(first))?.state, 'running');
+  jobs.runner.end(first.id);
+  await jobs.until(first, 'succeeded');
+  assert.equal(jobs.capacity.taken, 1000, 'the second job keeps its room');
+});

@@ -26,6 +26,12 @@ interface RunningJob {
 const RETRY_MS = 2_000;
 
 /**
+ * Jobs that upload results without room of their own. With a larger value, results pile up on the disk while a store is
+ * slow; with a smaller one, slots are idle while results of short jobs are uploaded.
+ */
+const MAX_UPLOADING = 64;
+
+/**
  * Starts queued jobs when there is room for them, and runs each attempt to its end. Its memory can be rebuilt from the job
  * records: after a crash the next manager resumes queued and running jobs, and never starts a script twice.
  */
@@ -34,6 +40,8 @@ export class Dispatcher implements Scheduler {
   readonly #queue: JobQueue;
   /** Jobs whose attempt this manager runs. */
   readonly #running = new Map<string, RunningJob>();
+  /** Running jobs whose script has ended and whose room was released. */
+  readonly #uploading = new Set<string>();
   readonly #endListeners = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
   #unsubscribe: (() => void) | undefined;
@@ -269,16 +277,27 @@ export class Dispatcher implements Scheduler {
       const last = await runAttempt(
         record,
         driven,
-        { ...this.#jobs, hostedJobs: this.#roles.hostedJobs },
+        { ...this.#jobs, hostedJobs: this.#roles.hostedJobs, onScriptEnded: () => this.#releaseRoomEarly(name) },
         this.#stopping.signal,
       );
       if (last?.state === 'committing') this.#inBackground(last, this.#reportResult(last));
       else if (last) this.notify(last);
       else this.#notifyEnd(name, undefined);
     } finally {
+      this.#uploading.delete(name);
       this.#release(record);
       this.#queue.startFitting();
     }
+  }
+
+  /**
+   * A script that has ended uses no CPU and no memory any more, so the next job may start while its results are uploaded,
+   * which takes long over a slow link. Where a pod still has the room, the cluster counts the pod.
+   */
+  #releaseRoomEarly(name: string): void {
+    if (this.#uploading.size >= MAX_UPLOADING) return;
+    this.#uploading.add(name);
+    this.#jobs.capacity.release(name);
   }
 
   /** A hosted job has ended and its room is released. Reports the result to its origin, then writes the final state. */

@@ -14,7 +14,7 @@ import type {
 } from '../delegation-ports.ts';
 import { jobId, readCode } from '../messages/names.ts';
 import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
-import { readStatus } from '../messages/status.ts';
+import { readRoom, readStatus } from '../messages/status.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
 import { validField } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
@@ -75,9 +75,12 @@ export class HttpTarget implements Target {
       { method: 'POST', path, headers, body, deadline: this.#deadlines.offer },
       as,
     );
-    if (answer.status === 201) return { kind: 'taken', attempt: this.#requireValid(readTaken(answer.json)).attempt };
+    const room = readRoom(answer.json);
+    if (answer.status === 201) {
+      return { kind: 'taken', attempt: this.#requireValid(readTaken(answer.json)).attempt, ...room };
+    }
     const code = refusalIn(answer);
-    if (code) return refusedOffer(code, clusterId);
+    if (code) return { ...refusedOffer(code, clusterId), ...room };
     throw peerProblem(answer.status, service, this.#address);
   }
 

@@ -17,7 +17,7 @@ import {
 } from './offer.ts';
 import { readPermit, writePermit } from './permit.ts';
 import { readReport, writeReport } from './report.ts';
-import { readStatus, writeStatus } from './status.ts';
+import { readRoom, readStatus, writeRoom, writeStatus } from './status.ts';
 
 const JOB = { service: 'cow', id: 'cow-0d9e7a52-1c36-4c6f-8f0e-0c7c2a3a9b11' };
 const OFFER: Offer = {
@@ -206,4 +206,45 @@ test('junk of any kind is a problem in words, never an exception', () => {
       for (const read of readers) problems(read(junk));
     }),
   );
+});
+
+const ROOM = { ...SNAPSHOT, serial: 7, considering: { cpu: 1000, memory: 5, gpu: 0 }, queue: 3 };
+
+test('room: a report and an answer tell it, and it is read again', () => {
+  const report: Report = { state: 'running', startedAt: 5, room: ROOM };
+  assert.deepEqual(value(readReport(parsed(writeReport(report)))), report);
+  assert.deepEqual(readRoom({ attempt: 'x', ...writeRoom(ROOM) }), { room: ROOM });
+  assert.equal(writeOffer({ ...OFFER, queue: true }).endsWith('"from":"oscar-cluster","queue":true}}'), true);
+  assert.equal(value(readOffer(parsed(writeOffer({ ...OFFER, queue: true })))).queue, true);
+});
+
+test('room: a message of an earlier version has none, and is read as before', () => {
+  assert.deepEqual(readRoom({ attempt: 'x' }), {});
+  assert.equal(Object.hasOwn(value(readReport({ state: 'running' })), 'room'), false);
+});
+
+test('room: malformed figures are ignored, and the report that has them counts', () => {
+  const node = { cpu: 1, memory: 1, gpu: 0 };
+  const wire = writeStatus(ROOM);
+  const malformed = [
+    7,
+    null,
+    { ...wire, serial: undefined },
+    { ...wire, serial: -1 },
+    { ...wire, free_cpu: -1 },
+    { ...wire, free_cpu: '4' },
+    { ...wire, queue: 1.5 },
+    { ...wire, considering: { cpu: -1, memory: 0, gpu: 0 } },
+    { ...wire, nodes: Array.from({ length: 65 }, () => node) },
+  ];
+  for (const room of malformed) {
+    const sent = JSON.parse(JSON.stringify({ state: 'running', room })) as unknown;
+    assert.deepEqual(value(readReport(sent)), { state: 'running' }, JSON.stringify(room));
+  }
+});
+
+test('room: a cluster of many nodes leaves it out, and so does a manager without a serial', () => {
+  const [node = { cpu: 0, memory: 0, gpu: 0 }] = SNAPSHOT.nodes;
+  assert.deepEqual(writeRoom({ ...ROOM, nodes: Array.from({ length: 65 }, () => node) }), {});
+  assert.deepEqual(writeRoom(SNAPSHOT), {});
 });

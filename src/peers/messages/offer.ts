@@ -85,6 +85,7 @@ interface WireOffer {
   readonly pinned: boolean;
   readonly from: string;
   readonly encoding?: 'base64';
+  readonly queue?: boolean;
 }
 
 const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer }>({
@@ -98,6 +99,7 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
       pinned: flag,
       from: clusterId,
       encoding: eventFields.encoding,
+      queue: optional(flag),
     }),
   ),
 });
@@ -106,9 +108,10 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
  * The body of an offer: the event as others wrap it (docs/go-manager.md#federation-and-delegation), and beside it what
  * is ours.
  */
-export function writeOffer({ job: key, epoch: at, trigger, pinned, from, event: bytes }: Offer): string {
+export function writeOffer({ job: key, epoch: at, trigger, pinned, from, event: bytes, queue }: Offer): string {
   const { event, encoding } = writeEvent(bytes);
-  const offer = { job: writeJob(key), epoch: at, trigger, pinned, from, ...(encoding && { encoding }) };
+  const more = { ...(encoding && { encoding }), ...(queue && { queue }) };
+  const offer = { job: writeJob(key), epoch: at, trigger, pinned, from, ...more };
   return JSON.stringify({ storage_provider: 'default', event, offer });
 }
 

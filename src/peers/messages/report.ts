@@ -11,6 +11,7 @@ import {
   wholeNumber,
 } from '../../lib/fields.ts';
 import type { Report } from '../delegation-ports.ts';
+import { readRoom, writeRoom } from './status.ts';
 
 /** Far more than a sentence. The writer cuts it: a long one is no reason not to hear how a job ended. */
 const LONGEST_MESSAGE = 1000;
@@ -65,7 +66,8 @@ const state = oneOf('running', 'released', 'failed', 'succeeded');
 
 export function readReport(raw: unknown): Read<Report> {
   const said = state.read(isObject(raw) ? raw['state'] : undefined);
-  return said ? READERS[said](raw) : { problems: [`state is not ${state.is}`] };
+  if (!said) return { problems: [`state is not ${state.is}`] };
+  return mapRead(READERS[said](raw), (report) => ({ ...report, ...readRoom(raw) }));
 }
 
 const toRunning = ({ started_at, message: said }: WireRunning) => ({
@@ -81,7 +83,7 @@ const toEnding = ({ started_at, finished_at, exit_code, ...said }: WireEnding) =
 });
 
 export function writeReport(report: Report): string {
-  return JSON.stringify({ state: report.state, ...toWire(report) });
+  return JSON.stringify({ state: report.state, ...toWire(report), ...writeRoom(report.room) });
 }
 
 function toWire(report: Report): object {
