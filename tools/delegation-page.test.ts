@@ -76,3 +76,8 @@ test('topsis', () => {
   const firsts = new Set([0, 0.99].map((point) => scores('topsis', () => point)[0]?.[0]));
   assert.deepEqual(firsts, new Set(['b', 'c']));
 });
+
+test('fastest', () => {
+  assert.deepEqual(scores('fastest'), ['c 9', 'b 11.88', 'a 12']);
+  assert.match(said('fastest'), /c has no waiting jobs: 9 s\. b has 3 jobs .* 11\.88 s\. a: 12 s/);
+});

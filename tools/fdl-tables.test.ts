@@ -49,7 +49,7 @@ test('blocks with the same keys have one table', () => {
 
 test('both forms of a key are told', () => {
   assert.match(rowsOf('cpu').join(), /text, or number .* `0\.2`/);
-  assert.match(rowsOf('delegation').join(), /`topsis`, or `\{mode, weights\}`/);
+  assert.match(rowsOf('delegation').join(), /`fastest`, or `\{mode, weights\}`/);
 });
 
 test('the tables stand between their marks, and the rest of the page stays', () => {

@@ -85,7 +85,12 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   });
   federation.tell(board);
   const endpoints = new Endpoints(config.peerNetworks, catalog);
-  const own = () => ({ snapshot: snapshotFromNodes(jobs.capacity.nodes(), durations.mean), waiting: line.waiting });
+  const durationOf = (service: string) => durations.of(service);
+  const own = () => ({
+    snapshot: snapshotFromNodes(jobs.capacity.nodes(), durations.mean),
+    waiting: line.waiting,
+    durationOf,
+  });
   const ways = peerClients(lines, {
     get target() {
       return selfTarget(self);

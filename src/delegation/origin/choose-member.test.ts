@@ -174,6 +174,8 @@ for (const each of cases) {
           noteDuration: () => {},
           durationAt: () => undefined,
           noteRoom: () => {},
+          noteTransfer: () => {},
+          bandwidthAt: () => undefined,
           noteOffer: () => {},
           offerSecondsAt: () => undefined,
           queueAt: () => 0,

@@ -13,6 +13,8 @@ interface ChoiceInput {
   readonly mode: PlacementMode;
   /** The members that have rejected the job, and why. */
   readonly refusals: ReadonlyMap<MemberId, string>;
+  /** The size of the job's input. */
+  readonly inputBytes?: number;
   /** This member lost the job before and is asked last. */
   readonly last?: MemberId | undefined;
 }
@@ -45,8 +47,8 @@ export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice 
   const { delegation, weights } = federation.service.definition.federation ?? {};
   const pinnedTo = pinnedMember(federation, record);
   const members = federation.members.filter(({ id }) => pinnedTo === undefined || id === pinnedTo);
-  const candidates = members.map((member) => candidateOf(member, deps));
-  const self = mode === 'any' && pinnedTo === undefined ? ownCandidate(federation, deps) : undefined;
+  const candidates = members.map((member) => candidateOf(member, question, deps));
+  const self = mode === 'any' && pinnedTo === undefined ? ownCandidate(question, deps) : undefined;
 
   const why = new Map([
     ...members.flatMap(({ id, endpoint, ineligible }) => {
@@ -128,7 +130,9 @@ export function pinnedMember(
 export const ownId = ({ service }: DelegatingFederation, { self }: Pick<OriginDeps, 'self'>): MemberId =>
   `${self.clusterId}/${service.definition.name}`;
 
-function candidateOf(member: DelegationMember, { scoreboard }: Asking): Candidate {
+function candidateOf(member: DelegationMember, { record, inputBytes }: ChoiceInput, { scoreboard }: Asking): Candidate {
+  const durationSeconds = scoreboard.durationAt(member.endpoint, record.service);
+  const bandwidth = scoreboard.bandwidthAt(member.endpoint);
   return {
     member: member.id,
     type: member.type,
@@ -136,12 +140,15 @@ function candidateOf(member: DelegationMember, { scoreboard }: Asking): Candidat
     priority: member.priority,
     snapshot: scoreboard.snapshotFor(member.endpoint),
     inFlight: scoreboard.inFlightFor(member.endpoint),
+    ...(durationSeconds !== undefined && { durationSeconds }),
+    ...(bandwidth !== undefined && inputBytes !== undefined && { transferSeconds: inputBytes / bandwidth }),
   };
 }
 
-function ownCandidate(federation: DelegatingFederation, deps: Asking): Candidate {
+function ownCandidate({ federation, record }: ChoiceInput, deps: Asking): Candidate {
   const { priority = 0, weight } = federation.service.definition.federation?.self ?? {};
-  const { snapshot, waiting } = deps.ownStatus();
+  const { snapshot, waiting, durationOf } = deps.ownStatus();
+  const durationSeconds = durationOf?.(record.service);
   return {
     member: ownId(federation, deps),
     type: 'oscar',
@@ -150,6 +157,7 @@ function ownCandidate(federation: DelegatingFederation, deps: Asking): Candidate
     ...(weight !== undefined && { weight }),
     snapshot: { ...snapshot, pending: waiting },
     inFlight: deps.enteringQueue.total,
+    ...(durationSeconds !== undefined && { durationSeconds }),
   };
 }
 

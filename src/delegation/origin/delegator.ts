@@ -168,6 +168,7 @@ export class Delegator implements Delegation, OriginServer {
       ...this.#deps,
       onChanged: (record) => {
         const { room } = report;
+        this.#noteTransfer(record, from.member.endpoint);
         this.#attempts.noteReport(record, room?.serial);
         if (room) this.#deps.scoreboard.noteRoom(from.member.endpoint, room);
       },
@@ -287,6 +288,15 @@ export class Delegator implements Delegation, OriginServer {
         await pause(STOP_AGAIN_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);
       }
     }
+  }
+
+  /** A script has just started: the time since its permit is mostly that of its input. */
+  #noteTransfer(record: JobRecord, endpoint: string): void {
+    const { inputBytes, isRunning } = this.#attempts.get(record) ?? {};
+    const { permittedAt } = record.placement ?? {};
+    if (inputBytes === undefined || isRunning || permittedAt === undefined || record.state !== 'delegated') return;
+    if (record.startedAt === undefined) return;
+    this.#deps.scoreboard.noteTransfer(endpoint, inputBytes, (this.#deps.clock.now() - permittedAt) / 1000);
   }
 
   /** The duration of jobs at a member is an input of the policies. */

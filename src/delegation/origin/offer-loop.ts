@@ -18,7 +18,7 @@ import {
   type JobProgress,
   type JobRecord,
 } from '../../model/job/index.ts';
-import { CLUSTER_ADMIN, isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
+import { CLUSTER_ADMIN, isClusterStore, parseProvider, policyNamed, type Service } from '../../model/service/index.ts';
 import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type MemberId, toDecisionRecord } from '../policies/index.ts';
 import type { InFlightJob, InFlightJobs } from '../scoreboard/index.ts';
@@ -186,8 +186,9 @@ export class OfferLoop {
     if (known !== undefined) return this.#wait(record, federation, known);
 
     scoreboard.watch(clustersToWatch(federation, this.#deps));
+    const inputBytes = await this.#inputBytes(federation);
     const began = performance.now();
-    const question = { record, federation, mode, refusals: this.#refusals, last: this.#last };
+    const question = { record, federation, mode, refusals: this.#refusals, last: this.#last, ...inputBytes };
     const answer = chooseMember(question, this.#deps);
     this.#meters.decided((performance.now() - began) / 1000);
     const { chosen } = answer;
@@ -195,6 +196,13 @@ export class OfferLoop {
     if (chosen.member === 'here') return this.#runHere(record, federation, answer);
     const queue = chosen.queue ?? false;
     return this.#try(record, federation, answer, { id: chosen.id, member: chosen.member, queue });
+  }
+
+  /** Only `fastest` needs the size of the input. */
+  async #inputBytes({ service }: DelegatingFederation): Promise<{ readonly inputBytes?: number }> {
+    if (policyNamed(service.definition.federation?.delegation) !== 'fastest') return {};
+    const event = await this.#deps.store.event(this.#key);
+    return event ? { inputBytes: inputSize(event) } : {};
   }
 
   /** Does all checks that need no member first, then claims the record, then sends the offer. */
@@ -228,7 +236,7 @@ export class OfferLoop {
       if (this.#deps.stopping.aborted) return OVER;
       const taken = await this.#claim(record, id, this.#decision(federation, answer, id), member.place);
       if (!taken) return undefined;
-      this.#deps.attempts.setInFlight(taken, inFlight);
+      this.#deps.attempts.setInFlight(taken, inFlight, queue ? undefined : inputSize(event));
       counted.dispose();
       const end = await this.#offer(taken, { member, federation, event, bearer, queue }, inFlight);
       settled = true;
@@ -417,6 +425,13 @@ export class OfferLoop {
   get #meters() {
     return this.#deps.meters ?? NO_METERS;
   }
+}
+
+/** The size of the file that a storage event reports, or of the event itself, which is the input then. */
+export function inputSize(event: Uint8Array): number {
+  if (!readEvent(event).file) return event.length;
+  const size = /"size"\s*:\s*(\d{1,15})\b/.exec(Buffer.from(event).toString('utf8'))?.[1];
+  return size === undefined ? event.length : Number(size);
 }
 
 const unsettled = ({ endpoint }: DelegationMember): OfferLoopResult => ({ kind: 'unsettled', endpoints: [endpoint] });

@@ -34,13 +34,19 @@ export interface OriginDeps {
     | 'onChange'
     | 'noteDuration'
     | 'durationAt'
+    | 'noteTransfer'
+    | 'bandwidthAt'
     | 'noteRoom'
     | 'noteOffer'
     | 'offerSecondsAt'
     | 'queueAt'
   >;
-  /** The free capacity of this cluster, and the number of jobs in its queue. */
-  readonly ownStatus: () => { readonly snapshot: Snapshot; readonly waiting: number };
+  /** The free capacity of this cluster, the number of jobs in its queue, and how long jobs of a service take here. */
+  readonly ownStatus: () => {
+    readonly snapshot: Snapshot;
+    readonly waiting: number;
+    readonly durationOf?: (service: string) => number | undefined;
+  };
   /** This cluster's id, and its store as other clusters reach it. */
   readonly self: { readonly clusterId: string; readonly store: ClusterStore };
   /** Gets an access token of a service's owner for a cluster whose manager is written in Go. */

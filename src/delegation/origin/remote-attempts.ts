@@ -16,6 +16,8 @@ export interface RemoteAttempt {
    * The capacity that it uses at the member, as the scoreboard counts it. Absent if an earlier manager sent the offer.
    */
   readonly inFlight?: InFlightJob;
+  /** The size of its input, if the script starts as soon as the input has arrived. */
+  readonly inputBytes?: number;
 }
 
 /** How many attempts of a federation a member has, by whether their scripts run. */
@@ -43,7 +45,12 @@ export class RemoteAttempts {
     const heard = state === 'delegated' && heardAt !== undefined;
     const before = this.#attempts.get(name);
     const inFlight = before?.epoch === epoch ? before.inFlight : undefined;
-    const more = { ...(heard && { heardAt }), ...(inFlight && { inFlight }) };
+    const inputBytes = before?.epoch === epoch ? before.inputBytes : undefined;
+    const more = {
+      ...(heard && { heardAt }),
+      ...(inFlight && { inFlight }),
+      ...(inputBytes !== undefined && { inputBytes }),
+    };
     const isRunning = attempts.at(-1)?.epoch === epoch && attempts.at(-1)?.startedAt !== undefined;
     this.#set(name, { key: { service, id }, serviceUid, member, epoch, isRunning, ...more });
   }
@@ -63,9 +70,13 @@ export class RemoteAttempts {
   }
 
   /** Remembers the capacity that the current attempt uses at its member. Does nothing if the attempt is over. */
-  setInFlight({ epoch, ...key }: JobKey & { readonly epoch: number }, inFlight: InFlightJob): void {
+  setInFlight(
+    { epoch, ...key }: JobKey & { readonly epoch: number },
+    inFlight: InFlightJob,
+    inputBytes?: number,
+  ): void {
     const attempt = this.get(key);
-    if (attempt?.epoch === epoch) this.#set(jobKeyText(key), { ...attempt, inFlight });
+    if (attempt?.epoch === epoch) this.#set(jobKeyText(key), { ...attempt, inFlight, ...(inputBytes !== undefined && { inputBytes }) });
   }
 
   /**

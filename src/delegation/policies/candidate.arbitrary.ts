@@ -51,13 +51,15 @@ export const candidates: fc.Arbitrary<Candidate[]> = fc
         weight: fc.option(mostly(fc.nat(5)), { nil: undefined }),
         snapshot: fc.option(snapshots, { nil: undefined }),
         inFlight: fc.oneof(fc.constant({ cpu: 0, memory: 0, gpu: 0 }), demands),
+        seconds: fc.option(fc.record({ transferSeconds: fc.nat(100), durationSeconds: fc.nat(100) }), { nil: undefined }),
       }),
       { maxLength: 8 },
     ),
   )
   .map(([self, list]) =>
-    list.map(({ weight, ...each }, index) => ({
+    list.map(({ weight, seconds, ...each }, index) => ({
       ...each,
+      ...seconds,
       ...(weight !== undefined && { weight }),
       member: each.type === 'oscar' ? `cluster-${index}/demo` : `https://endpoint-${index}.example/run`,
       isSelf: index === self,

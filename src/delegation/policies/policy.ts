@@ -21,6 +21,10 @@ export interface Candidate {
   readonly snapshot: Snapshot | undefined;
   /** The demand of jobs that were sent there and are not in the snapshot; negative if more have ended since. */
   readonly inFlight: Demand;
+  /** How long the input of this job takes to get there, in seconds; absent if the link was not measured. */
+  readonly transferSeconds?: number;
+  /** How long recent jobs of this job's service took there, in seconds. */
+  readonly durationSeconds?: number;
 }
 
 /** A candidate with a valid snapshot. */

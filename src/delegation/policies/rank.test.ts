@@ -41,7 +41,7 @@ const cases: { name: string; policy?: string; given: Candidate[]; order: string[
   },
   {
     name: 'static: also used for an unknown policy name',
-    policy: 'fastest',
+    policy: 'cheapest',
     given: [memberOn('b', { priority: 1, snapshot: clusterWith([32]) }), memberOn('a')],
     order: ['a', 'b'],
   },

@@ -1,5 +1,6 @@
 import type { Demand } from '../../model/job/index.ts';
 import { type PolicyName, policyNamed } from '../../model/service/index.ts';
+import { orderByCompletionTime } from './fastest.ts';
 import { explainNoRoom, isKnown } from './free-capacity.ts';
 import { orderByLoad } from './load-based.ts';
 import type { Candidate, DelegationPolicy, Eligible, KnownCandidate, Random, Ranking, Weights } from './policy.ts';
@@ -18,6 +19,7 @@ const POLICIES: Readonly<Record<PolicyName, DelegationPolicy>> = {
   random: { goesBy: 'definition', order: orderRandomly },
   'load-based': { goesBy: 'status', order: (candidates, _weights, random) => orderByLoad(candidates, random) },
   topsis: { goesBy: 'status', order: (candidates, _weights, random) => orderByTopsis(candidates, random) },
+  fastest: { goesBy: 'status', order: (candidates, _weights, random) => orderByCompletionTime(candidates, random) },
 };
 
 /**

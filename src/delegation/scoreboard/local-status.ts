@@ -2,7 +2,7 @@ import type { JobObserver } from '../../jobs/index.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { NodeCapacity } from '../../ports/index.ts';
-import { MovingAverage } from './scoreboard.ts';
+import { DurationsByService, MovingAverage } from './scoreboard.ts';
 
 /**
  * How long recent jobs took on this cluster. Synchronous calls are left out: they always run here, so they say nothing
@@ -11,6 +11,7 @@ import { MovingAverage } from './scoreboard.ts';
 export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
   readonly #clusterId: string;
   readonly #seconds = new MovingAverage();
+  readonly #byService = new DurationsByService();
 
   constructor(clusterId: string) {
     this.#clusterId = clusterId;
@@ -21,10 +22,17 @@ export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
     return this.#seconds.value;
   }
 
-  finished({ state, trigger, attempts }: JobRecord): void {
+  /** In seconds; undefined before the first job of the service has ended. */
+  of(service: string): number | undefined {
+    return this.#byService.of(service);
+  }
+
+  finished({ service, state, trigger, attempts }: JobRecord): void {
     const { place, startedAt, finishedAt } = attempts.at(-1) ?? {};
     if (state === 'cancelled' || trigger === 'run' || place !== this.#clusterId) return;
-    if (startedAt !== undefined && finishedAt !== undefined) this.#seconds.add((finishedAt - startedAt) / 1000);
+    if (startedAt === undefined || finishedAt === undefined) return;
+    this.#seconds.add((finishedAt - startedAt) / 1000);
+    this.#byService.add(service, (finishedAt - startedAt) / 1000);
   }
 }
 

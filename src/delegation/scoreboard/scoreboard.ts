@@ -49,6 +49,12 @@ const IDLE_MS = 30_000;
 const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
+/**
+ * Inputs from this size on measure the bandwidth of a link. For smaller ones the start of the script takes longer than the
+ * transfer; with a larger limit, links are rarely measured.
+ */
+const MEASURED_BYTES = 256 * 1024;
+
 /** The largest number of services whose durations are known at one cluster. */
 const MAX_SERVICES = 1_000;
 
@@ -62,6 +68,8 @@ interface Row {
   available: { readonly cpu: number; readonly queue: number };
   /** How long offers take there, in seconds. */
   readonly offers: MovingAverage;
+  /** Bytes per second, from the origin's store. */
+  readonly bandwidth: MovingAverage;
   failures: number;
   /** The time and the message of the last failure. */
   failedAt: number;
@@ -74,7 +82,7 @@ interface Row {
   readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
   /** The duration of our jobs there, in seconds. */
   readonly durations: MovingAverage;
-  readonly byService: Map<string, MovingAverage>;
+  readonly byService: DurationsByService;
   readonly sent: InFlightJobs;
 }
 
@@ -164,6 +172,19 @@ export class Scoreboard {
     this.#rows.get(place)?.offers.add(seconds);
   }
 
+  /**
+   * Notes how long a cluster took from its permit until the script of a job with an input of so many bytes ran. Small inputs
+   * say nothing about the link.
+   */
+  noteTransfer(place: string, bytes: number, seconds: number): void {
+    if (bytes >= MEASURED_BYTES && seconds > 0) this.#rows.get(place)?.bandwidth.add(bytes / seconds);
+  }
+
+  /** Bytes per second that arrive at a cluster; undefined if no large input has been sent there. */
+  bandwidthAt(place: string): number | undefined {
+    return this.#rows.get(place)?.bandwidth.value;
+  }
+
   /** How long a cluster takes to answer an offer, in seconds; undefined if it has accepted none. */
   offerSecondsAt(place: string): number | undefined {
     return this.#rows.get(place)?.offers.value;
@@ -233,18 +254,12 @@ export class Scoreboard {
     const row = this.#rows.get(place);
     if (!row) return;
     row.durations.add(seconds);
-    const known = row.byService.get(service) ?? new MovingAverage();
-    known.add(seconds);
-    // Move it to the end: the service without jobs for the longest time is forgotten first.
-    row.byService.delete(service);
-    row.byService.set(service, known);
-    const [oldest] = row.byService.keys();
-    if (row.byService.size > MAX_SERVICES && oldest !== undefined) row.byService.delete(oldest);
+    row.byService.add(service, seconds);
   }
 
   /** How long jobs of this service take there, in seconds; undefined if none has ended. */
   durationAt(place: string, service: string): number | undefined {
-    return this.#rows.get(place)?.byService.get(service)?.value;
+    return this.#rows.get(place)?.byService.of(service);
   }
 
   close(): void {
@@ -326,6 +341,7 @@ export class Scoreboard {
       shownAt: now,
       available: { cpu: 0, queue: 0 },
       offers: new MovingAverage(),
+      bandwidth: new MovingAverage(),
       failures: 0,
       failedAt: -Infinity,
       isReturning: false,
@@ -333,7 +349,7 @@ export class Scoreboard {
       isAsking: false,
       full: new Map(),
       durations: new MovingAverage(),
-      byService: new Map(),
+      byService: new DurationsByService(),
       sent: new InFlightJobs(this.#elapsed),
     };
   }
@@ -518,5 +534,25 @@ export class MovingAverage {
   add(newest: number): void {
     const before = this.#value ?? newest;
     this.#value = before + (newest - before) * NEWEST_COUNTS;
+  }
+}
+
+/** The durations of the jobs of each service. */
+export class DurationsByService {
+  readonly #services = new Map<string, MovingAverage>();
+
+  add(service: string, seconds: number): void {
+    const known = this.#services.get(service) ?? new MovingAverage();
+    known.add(seconds);
+    // Move it to the end: the service without jobs for the longest time is forgotten first.
+    this.#services.delete(service);
+    this.#services.set(service, known);
+    const [oldest] = this.#services.keys();
+    if (this.#services.size > MAX_SERVICES && oldest !== undefined) this.#services.delete(oldest);
+  }
+
+  /** In seconds; undefined if no job of the service has ended. */
+  of(service: string): number | undefined {
+    return this.#services.get(service)?.value;
   }
 }

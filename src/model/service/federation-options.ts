@@ -15,6 +15,7 @@ const POLICIES = {
   random: {},
   'load-based': { score: 'load' },
   topsis: { score: 'distance from the best' },
+  fastest: { score: 'seconds until it ends' },
 } as const satisfies Record<string, { readonly score?: string }>;
 
 export type PolicyName = keyof typeof POLICIES;

@@ -209,7 +209,7 @@ describe('read: a definition is rejected, with the path of the problem, for', ()
     ['an unknown isolation level', { isolation_level: 'GROUP' }, 'isolation_level'],
     ['an unknown log level', { log_level: 'loud' }, 'log_level'],
     ['an unknown topology', { federation: { topology: 'ring' } }, 'federation.topology'],
-    ['an unknown delegation', { federation: { delegation: 'fastest' } }, 'federation.delegation'],
+    ['an unknown delegation', { federation: { delegation: 'cheapest' } }, 'federation.delegation'],
     ['an unknown deployment', { federation: { deployment: 'maybe' } }, 'federation.deployment'],
     ['an unknown delegate_when', { federation: { delegate_when: 'never' } }, 'federation.delegate_when'],
     ['a shared refresh token', { federation: { token_sharing: 'copy' } }, 'federation.token_sharing'],
