@@ -66,7 +66,7 @@ export interface Scheduler extends JobControl {
 
 /** The fields of a job that the scheduler uses while the job is queued. */
 export type SchedulableJob = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
-  Partial<Pick<JobRecord, 'trigger' | 'held'>>;
+  Partial<Pick<JobRecord, 'trigger' | 'held' | 'taken'>>;
 
 /** The name under which {@link Capacity} reserves room for a job. */
 export const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Obstacle } from '../../ports/index.ts';
-import { type Blocked, FairQueue, MAX_OVERTAKEN, type QueuedJob } from './queue.ts';
+import { type Blocked, FairQueue, JobQueue, MAX_OVERTAKEN, type QueuedJob } from './queue.ts';
 
 const job = (owner: string, id: string, cpu = 1): QueuedJob => ({
   key: { service: 's', id },
@@ -119,4 +119,28 @@ test('queue: every job that is not removed starts once, in order per owner', () 
       took(queue.take(() => true, NOBODY));
     }),
   );
+});
+
+test('queue: jobs of two federations and local jobs of one owner take turns', () => {
+  const started: string[] = [];
+  const room = { free: 0 };
+  const queue = new JobQueue({
+    capacity: { refusal: () => undefined, reserve: () => room.free-- > 0, obstacle: () => 'ours' },
+    services: { get: async () => undefined },
+    runner: {},
+    start: ({ key }) => void started.push(key.id),
+    setMessage: () => {},
+    onSuspendedLong: () => {},
+    report: () => {},
+  });
+  const demand = { cpu: 1000, memory: 0, gpu: 0 };
+  const hosted = (uid: string) => ({ taken: { uid, member: 'b/x', job: { service: 'x', id: 'x' }, epoch: 1, payload: '' } });
+  const add = (id: string, more: object) => queue.add({ service: 's', id, owner: 'alice', demand, ...more });
+  for (const index of [1, 2, 3]) add(`one-${index}`, hosted('one'));
+  for (const index of [1, 2]) add(`two-${index}`, hosted('two'));
+  add('local-1', {});
+  room.free = 6;
+  queue.startFitting();
+  queue.close();
+  assert.deepEqual(started, ['one-1', 'two-1', 'local-1', 'one-2', 'two-2', 'one-3']);
 });

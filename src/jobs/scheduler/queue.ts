@@ -5,7 +5,10 @@ import { jobKeyText, type SchedulableJob } from '../jobs.ts';
 /** A job that is queued for room here. */
 export interface QueuedJob {
   readonly key: JobKey;
-  /** Owner of the service. Owners take turns, so that a thousand jobs of one do not starve the single job of another. */
+  /**
+   * Who takes turns, so that a thousand jobs of one do not starve the single job of another: the owner of the service, and
+   * for jobs of other clusters the owner in that federation.
+   */
   readonly owner: string;
   readonly demand: Demand;
   /** It is a synchronous call: its caller waits for the answer. */
@@ -305,9 +308,9 @@ export class JobQueue {
 const BLOCKED_BY_OTHERS =
   'waits: what others run in the cluster leaves too little room for it, or its nodes take no work now';
 
-const toQueuedJob = ({ service, id, owner, demand, trigger }: SchedulableJob): QueuedJob => ({
+const toQueuedJob = ({ service, id, owner, demand, trigger, taken }: SchedulableJob): QueuedJob => ({
   key: { service, id },
-  owner,
+  owner: taken ? `${owner} in ${taken.uid}` : owner,
   demand,
   call: trigger === 'run',
 });
