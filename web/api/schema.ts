@@ -36,8 +36,8 @@ export type ServiceDefinition = {
       readonly 'weight'?: number;
     };
     readonly 'token_sharing'?: string;
-    readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | {
-      readonly 'mode'?: 'static' | 'random' | 'load-based' | 'topsis';
+    readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest' | {
+      readonly 'mode'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest';
       readonly 'weights'?: Readonly<Record<string, number>>;
     };
   };
@@ -195,7 +195,7 @@ export type Service = {
   readonly 'federation'?: {
     readonly 'group_id': string;
     readonly 'topology': 'none' | 'star' | 'tree' | 'mesh';
-    readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis';
+    readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest';
     readonly 'rescheduler_threshold'?: number;
     readonly 'members'?: readonly ({
       readonly 'type': 'oscar' | 'endpoint';

@@ -9,8 +9,8 @@ import { aService } from '../../model/service/service.fixture.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
 import { chooseMember, summarizeRefusals } from './choose-member.ts';
 import type { DelegationMember } from './federation-cache.ts';
-import { ScriptedTarget } from './scripted-target.fixture.ts';
 import { RemoteAttempts } from './remote-attempts.ts';
+import { ScriptedTarget } from './scripted-target.fixture.ts';
 
 const SELF = 'here/demo';
 

@@ -76,7 +76,8 @@ export class RemoteAttempts {
     inputBytes?: number,
   ): void {
     const attempt = this.get(key);
-    if (attempt?.epoch === epoch) this.#set(jobKeyText(key), { ...attempt, inFlight, ...(inputBytes !== undefined && { inputBytes }) });
+    if (attempt?.epoch === epoch)
+      this.#set(jobKeyText(key), { ...attempt, inFlight, ...(inputBytes !== undefined && { inputBytes }) });
   }
 
   /**

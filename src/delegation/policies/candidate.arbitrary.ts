@@ -51,7 +51,9 @@ export const candidates: fc.Arbitrary<Candidate[]> = fc
         weight: fc.option(mostly(fc.nat(5)), { nil: undefined }),
         snapshot: fc.option(snapshots, { nil: undefined }),
         inFlight: fc.oneof(fc.constant({ cpu: 0, memory: 0, gpu: 0 }), demands),
-        seconds: fc.option(fc.record({ transferSeconds: fc.nat(100), durationSeconds: fc.nat(100) }), { nil: undefined }),
+        seconds: fc.option(fc.record({ transferSeconds: fc.nat(100), durationSeconds: fc.nat(100) }), {
+          nil: undefined,
+        }),
       }),
       { maxLength: 8 },
     ),

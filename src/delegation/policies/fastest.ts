@@ -19,8 +19,11 @@ function completionSeconds(candidate: KnownCandidate, assumed: number): number {
   const duration = durationAt(candidate) ?? assumed;
   const { pending = 0 } = snapshot;
   const wait = (pending * (snapshot.meanDuration ?? duration)) / Math.max(1, freeCapacity(candidate).cpu / 1000);
-  return transferSeconds + wait + duration;
+  // Other managers sent these numbers: none makes a member better than one where the job takes no time.
+  return atLeastNone(transferSeconds) + atLeastNone(wait) + atLeastNone(duration);
 }
+
+const atLeastNone = (seconds: number) => Math.max(0, seconds);
 
 /** Of this service, otherwise of all jobs there. */
 const durationAt = ({ durationSeconds, snapshot }: KnownCandidate) => durationSeconds ?? snapshot.meanDuration;

@@ -49,7 +49,9 @@ const NEVER = 101;
 export const isNeverUsed = (priority: number): boolean => priority >= NEVER;
 
 function neverUsed({ priority }: Candidate): string | undefined {
-  return !isNeverUsed(priority) ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
+  return !isNeverUsed(priority)
+    ? undefined
+    : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
 }
 
 function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], random: Random): Eligible[] {

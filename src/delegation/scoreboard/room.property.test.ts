@@ -8,9 +8,12 @@ const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 const DEMAND = { cpu: 1000, memory: 0, gpu: 0 };
 
 /** A step of the origin, of the target, or of the network, which delivers messages in any order. */
-const steps = fc.array(fc.record({ do: fc.constantFrom('offer', 'arrive', 'answer', 'end', 'deliver'), which: fc.nat(9) }), {
-  maxLength: 120,
-});
+const steps = fc.array(
+  fc.record({ do: fc.constantFrom('offer', 'arrive', 'answer', 'end', 'deliver'), which: fc.nat(9) }),
+  {
+    maxLength: 120,
+  },
+);
 
 interface Job {
   readonly inFlight: InFlightJob;
@@ -47,7 +50,8 @@ class World {
   }
 
   step(what: string, which: number): void {
-    if (what === 'offer' && this.believed >= 1) this.#travelling.push({ inFlight: this.#board.addInFlight('b', DEMAND) });
+    if (what === 'offer' && this.believed >= 1)
+      this.#travelling.push({ inFlight: this.#board.addInFlight('b', DEMAND) });
     if (what === 'arrive') this.#arrive(pick(this.#travelling, which));
     if (what === 'answer') this.#answer(pick(this.#considered, which));
     if (what === 'end') this.#end(pick(this.#running, which));
@@ -100,7 +104,14 @@ class World {
   #state(): Snapshot {
     const freeCpu = this.#free * DEMAND.cpu;
     const considering = { ...DEMAND, cpu: this.#considered.length * DEMAND.cpu };
-    return { nodes: [{ cpu: freeCpu, memory: 0, gpu: 0 }], freeCpu, nodeCount: 1, age: 0, serial: ++this.#serial, considering };
+    return {
+      nodes: [{ cpu: freeCpu, memory: 0, gpu: 0 }],
+      freeCpu,
+      nodeCount: 1,
+      age: 0,
+      serial: ++this.#serial,
+      considering,
+    };
   }
 }
 

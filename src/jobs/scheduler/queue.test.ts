@@ -134,7 +134,9 @@ test('queue: jobs of two federations and local jobs of one owner take turns', ()
     report: () => {},
   });
   const demand = { cpu: 1000, memory: 0, gpu: 0 };
-  const hosted = (uid: string) => ({ taken: { uid, member: 'b/x', job: { service: 'x', id: 'x' }, epoch: 1, payload: '' } });
+  const hosted = (uid: string) => ({
+    taken: { uid, member: 'b/x', job: { service: 'x', id: 'x' }, epoch: 1, payload: '' },
+  });
   const add = (id: string, more: object) => queue.add({ service: 's', id, owner: 'alice', demand, ...more });
   for (const index of [1, 2, 3]) add(`one-${index}`, hosted('one'));
   for (const index of [1, 2]) add(`two-${index}`, hosted('two'));
