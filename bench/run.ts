@@ -4,6 +4,7 @@ import * as commit from './commit.ts';
 import * as delegation from './delegation.ts';
 import * as federation from './federation.ts';
 import * as federationThroughput from './federation-throughput.ts';
+import * as isolation from './isolation.ts';
 import * as jobs from './jobs.ts';
 import * as kubernetes from './kubernetes.ts';
 import * as kubernetesStatus from './kubernetes-status.ts';
@@ -27,6 +28,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['write-service', writeService],
   ['object-store', objectStore],
   ['storage-events', storageEvents],
+  ['isolation', isolation],
   ['jobs', jobs],
   ['thousand-jobs', thousandJobs],
   ['accept-jobs', acceptJobs],

@@ -58,7 +58,7 @@ describe('cluster configuration', () => {
     const { text } = await manager.call('GET', '/system/info', { as: alice });
     assert.match(
       text,
-      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+)?","manager_version":"\d+\.\d+\.\d+","manager_commit":"[0-9a-f]*"(,"runtime":"process: [^"]+")?\}$/,
+      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+)?","manager_version":"\d+\.\d+\.\d+","manager_commit":"[0-9a-f]*"(,"runtime":"process: [^"]+","isolation":\{"user_ids":(true|false),"namespaces":(true|false),"enforced":\[[^\]]*\][^}]*\})?\}$/,
     );
   });
 

@@ -20,6 +20,9 @@ if (existsSync(here('../node_modules/esbuild'))) {
   if (built.status !== 0) process.stderr.write('the page could not be built: run `npm run build:page`\n');
 }
 
+// With the pinned Node, which can run it.
+spawnSync(here('../node_modules/.bin/node'), [here('compile-supervisor.ts')], { stdio: 'inherit' });
+
 // The first run strips and compiles what all others find in the cache.
 const { status } = spawnSync(process.execPath, [here('../bin/oscar.js'), 'version'], { stdio: 'inherit' });
 process.exitCode = status ?? 1;

@@ -58,6 +58,9 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
     OSCAR_STORE_PORT: '0',
     OSCAR_LOCAL_RUNTIME: 'process',
     OSCAR_DISK_FLOOR: '0',
+    // Scripts of tests write to directories of the test, which are there.
+    OSCAR_LOCAL_SHARED: tmpdir(),
+    OSCAR_ALLOW_UNISOLATED_SCRIPTS: 'true',
     OSCAR_LISTEN: `127.0.0.1:${port}`,
     ...settings,
   };

@@ -18,6 +18,7 @@ export interface OpenJobs {
   readonly staging: Staging;
   /** How scripts run. */
   readonly runtime: Backend['runtime'];
+  readonly isolation: Backend['isolation'] | undefined;
   readonly deployment: Backend['deployment'];
   /** Resumes existing jobs and starts the scheduler. */
   lead(roles: DelegationRoles, term: Term): Promise<void>;
@@ -56,7 +57,7 @@ export async function openJobs(
     await (kubernetes ? openKubernetesBackend(config, kubernetes, objects, log) : openLocalBackend(config, log, disk)),
     (it) => it.close(),
   );
-  const { runner, capacity, staging, runtime, node, keys, deployment } = workplace;
+  const { runner, capacity, staging, runtime, isolation, node, keys, deployment } = workplace;
   const parts = {
     store: cluster.jobs,
     runner,
@@ -86,6 +87,7 @@ export async function openJobs(
     line,
     staging,
     runtime,
+    isolation,
     deployment,
     async lead(roles, term) {
       await workplace.lead(jobs, term);

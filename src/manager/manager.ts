@@ -160,6 +160,7 @@ export async function startManager(
       manager_version: VERSION,
       manager_commit: readCommit(),
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
+      ...(running?.isolation && { isolation: running.isolation }),
     },
     unreadiness: () => readiness.reasons(),
     ...knativeView(cluster),

@@ -39,6 +39,8 @@ class Started {
       npm_config_update_notifier: 'false',
       OSCAR_LOCAL_RUNTIME: 'process',
       OSCAR_DISK_FLOOR: '0',
+      // Scripts of tests write to directories of the test, which are there.
+      OSCAR_LOCAL_SHARED: tmpdir(),
       ...settings,
     };
     const child = spawn(program, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] });

@@ -47,6 +47,8 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, 'TIME'],
   [/\b\d+(\.\d+)? m?s\b/g, 'N s'],
   [/process \d+/g, 'process PID'],
+  // What isolates scripts depends on the machine.
+  [/isolation +(ok|warning), scripts .*/g, 'isolation  ok, ISOLATION'],
   [new RegExp(VERSION.replaceAll('.', '\\.'), 'g'), 'VERSION'],
   // Said only by what takes long.
   [/^\S.* …\n/gm, ''],

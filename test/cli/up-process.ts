@@ -21,6 +21,8 @@ export const environment = (directory: string) => ({
   NO_COLOR: '1',
   OSCAR_LOCAL_RUNTIME: 'process',
   OSCAR_DISK_FLOOR: '0',
+  // Scripts of tests write to directories of the test, which are there.
+  OSCAR_LOCAL_SHARED: tmpdir(),
 });
 
 /** `oscar up`, which can be interrupted and killed, and does not outlive the test. */

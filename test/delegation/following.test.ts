@@ -20,7 +20,7 @@ import {
   status,
   type TestCluster,
 } from '../support/federation.ts';
-import { eventually, isThere, Meeting } from '../support/jobs.ts';
+import { eventually, findHostPid, isThere, Meeting } from '../support/jobs.ts';
 import { startWire, type Wire } from '../support/wire.ts';
 
 let them: Clusters;
@@ -45,7 +45,7 @@ async function running(name: string): Promise<{ id: string; pid: number }> {
   const script = `${copying()}; echo begun; ${meeting.say(`${name}-$OSCAR_SERVICE_NAME`, '$$')}; ${meeting.wait(`${name}-go`)}; echo over`;
   await delegating(them, name, [member(a, `${name}-a`), member(b, `${name}-b`, { priority: 1 })], { script });
   await origin.outside.put(people.alice, `${name}/in/x`, 'x');
-  const pid = Number(await meeting.heard(`${name}-${name}-a`));
+  const pid = findHostPid(Number(await meeting.heard(`${name}-${name}-a`)), `OSCAR_SERVICE_NAME=${name}-a`);
   const id = await eventually(async () => {
     const [job] = await origin.outside.jobs(people.alice, name);
     assert.equal(job?.message, 'the script runs');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, isThere, LOG_BEGINS, Meeting, Outside, reasonOf, service } from '../support/jobs.ts';
+import { eventually, findHostPid, isThere, LOG_BEGINS, Meeting, Outside, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 const meeting = new Meeting();
@@ -27,7 +27,7 @@ const ENDLESS = `
 async function running(name: string, more = {}): Promise<{ id: string; pids: number[] }> {
   const token = await outside.create(ADMIN, service(name, ENDLESS, more));
   const id = await outside.submit(token, name, 'x');
-  const pids = (await meeting.heard(`pids-${id}`)).split(' ').map(Number);
+  const pids = (await meeting.heard(`pids-${id}`)).split(' ').map((pid) => findHostPid(Number(pid), `JOB_UUID=${id}`));
   assert.ok(pids.every(isThere));
   // A job that is stopped before the manager has seen it running may have an empty log.
   await eventually(async () => assert.ok((await outside.job(ADMIN, name, id)).started_at));

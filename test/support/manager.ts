@@ -61,6 +61,9 @@ export async function startTestManager(
       OSCAR_LOCAL_RUNTIME: 'process',
       // Tests do not depend on the free space of the machine.
       OSCAR_DISK_FLOOR: '0',
+      // Scripts of tests write to directories of the test, which are there.
+      OSCAR_LOCAL_SHARED: tmpdir(),
+      OSCAR_ALLOW_UNISOLATED_SCRIPTS: 'true',
       OSCAR_PASSWORD: PASSWORD,
       ...GIVEN,
       ...settings,

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PASSWORD } from './manager.ts';
@@ -34,6 +35,9 @@ export function startProcess(
     OSCAR_STORE_PORT: '0',
     OSCAR_LOCAL_RUNTIME: 'process',
     OSCAR_DISK_FLOOR: '0',
+    // Scripts of tests write to directories of the test, which are there.
+    OSCAR_LOCAL_SHARED: tmpdir(),
+    OSCAR_ALLOW_UNISOLATED_SCRIPTS: 'true',
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };

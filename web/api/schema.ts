@@ -431,6 +431,12 @@ export interface Operations {
       readonly 'manager_version': string;
       readonly 'manager_commit': string;
       readonly 'runtime'?: string;
+      readonly 'isolation'?: {
+        readonly 'user_ids': boolean;
+        readonly 'namespaces': boolean;
+        readonly 'enforced': readonly (string)[];
+        readonly 'reason'?: string;
+      };
       readonly 'object_store_events'?: {
         readonly 'problem': string;
         readonly 'set': readonly (string)[];

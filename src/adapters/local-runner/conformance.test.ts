@@ -9,6 +9,7 @@ import type { RunnerUnderTest } from '../../ports/conformance/runner-under-test.
 import { removeTree } from './attempt-files.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
 import { createLocalRunner } from './local-runner.ts';
+import { openSandbox } from './process/isolation.ts';
 import { createProcessLauncher, type ProcessLauncherOptions } from './process/process-launcher.ts';
 import { openProcessTable } from './process/process-table.ts';
 import { ScriptStarter } from './process/starter.ts';
@@ -31,6 +32,14 @@ describeRunner('processes of the same user', traits, (grace) => open(grace, {}))
 describeRunner('processes that a starter starts', traits, (grace) => open(grace, { starter: throughStarter }));
 if (process.getuid?.() === 0) {
   const uids = { first: 61_000, count: 16 };
+  const isolated = await open(0, { uids }, true).catch((error: unknown) => String(error));
+  if (typeof isolated === 'string') process.emitWarning(`scripts in namespaces are NOT tested: ${isolated}`);
+  else {
+    await isolated.close();
+    describeRunner('processes with their own user ids in namespaces', traits, (grace) =>
+      open(grace, { uids, starter: throughStarter }, true),
+    );
+  }
   describeRunner('processes with their own user ids', traits, (grace) =>
     open(grace, { uids, starter: throughStarter }),
   );
@@ -38,15 +47,20 @@ if (process.getuid?.() === 0) {
   process.emitWarning('scripts with their own user ids are NOT tested: that needs root');
 }
 
-async function open(grace: number, options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
+async function open(
+  grace: number,
+  options: Omit<ProcessLauncherOptions, 'directory' | 'sandbox'>,
+  isolated = false,
+): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   chmodSync(directory, 0o711);
+  const sandbox = isolated ? { sandbox: await openSandbox({ directory, userIds: options.uids !== undefined }) } : {};
   const stores = new DirectoryStores(join(directory, 'stores'));
   const openRunner = () =>
     createLocalRunner({
       directory: join(directory, 'runner'),
       staging: stores,
-      launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...options }),
+      launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...options, ...sandbox }),
       grace,
     });
   const attempts = join(directory, 'runner', 'attempts');

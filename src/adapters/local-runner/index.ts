@@ -4,6 +4,7 @@ export { LocalCapacity } from './capacity.ts';
 export { type DockerSearch, findDocker } from './docker/find-docker.ts';
 export type { Launcher } from './launcher.ts';
 export { createLocalRunner } from './local-runner.ts';
+export { describeIsolation, type Isolation, openSandbox, type Sandbox } from './process/isolation.ts';
 export { createProcessLauncher } from './process/process-launcher.ts';
 
 /** Loads the code for Docker only on machines that have it. */

@@ -1,5 +1,14 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Attempt } from '../../model/job/index.ts';
 import { STORE } from '../../ports/conformance/runner-under-test.ts';
+import { openSandbox, type Sandbox } from './process/isolation.ts';
+
+/** Scripts in a user namespace, which may write what they said to the directory. */
+export function openKillSandbox(directory: string): Promise<Sandbox> {
+  mkdirSync(join(directory, 'runner'), { recursive: true });
+  return openSandbox({ directory: join(directory, 'runner'), shared: [directory], userIds: false });
+}
 
 export const ATTEMPTS = 20;
 export const BUCKET = 'bucket';

@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { log, run, STORE } from '../../ports/conformance/runner-under-test.ts';
 import { removeTree } from './attempt-files.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
-import { ATTEMPTS, BUCKET, expectedEnd, makeAttempt } from './kill.schedule.ts';
+import { ATTEMPTS, BUCKET, expectedEnd, makeAttempt, openKillSandbox } from './kill.schedule.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
 
@@ -19,17 +19,21 @@ const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 2);
 const KILLS = 4;
 
 for (let round = 0; round < ROUNDS; round++) {
-  test(`local runner: a script runs once and is delivered once, whenever its manager is killed (${round})`, {
+  const isolated = round % 2 === 1;
+  const how = isolated ? 'in namespaces' : 'below a shell';
+  test(`local runner: a script ${how} runs once and is delivered once, whenever its manager is killed (${round})`, {
     timeout: 60_000,
-  }, async () => {
+  }, async (t) => {
     const directory = await mkdtemp(join(tmpdir(), 'oscar-kill-'));
+    const sandbox = isolated ? await openKillSandbox(directory).catch(() => undefined) : undefined;
+    if (isolated && !sandbox) return t.skip('this machine does not allow namespaces: NOT TESTED');
     const said = join(directory, 'said');
     writeFileSync(said, '');
     const staging = new DirectoryStores(join(directory, 'stores'));
     await staging.put(BUCKET, 'in', Buffer.from('input'));
-    for (let kill = 0; kill < KILLS; kill++) await workUntilKilled(directory);
+    for (let kill = 0; kill < KILLS; kill++) await workUntilKilled(directory, isolated);
 
-    const launcher = createProcessLauncher({ directory: join(directory, 'runner') });
+    const launcher = createProcessLauncher({ directory: join(directory, 'runner'), ...(sandbox && { sandbox }) });
     const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });
     const access = new Map([[STORE, staging.access]]);
     const attempts = Array.from({ length: ATTEMPTS }, (_, n) => makeAttempt(n, said, async () => access));
@@ -55,8 +59,10 @@ for (let round = 0; round < ROUNDS; round++) {
 }
 
 /** Kills the manager after a random number of observations and a random pause. */
-async function workUntilKilled(directory: string): Promise<void> {
-  const child = spawn(process.execPath, [CHILD, directory], { stdio: ['pipe', 'pipe', 'inherit'] });
+async function workUntilKilled(directory: string, isolated: boolean): Promise<void> {
+  const child = spawn(process.execPath, [CHILD, directory, isolated ? 'isolated' : ''], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const killAfter = Math.floor(Math.random() * ATTEMPTS * 2);
   let lines = 0;
   for await (const line of createInterface({ input: child.stdout })) {

@@ -125,3 +125,12 @@ async function isHealthy(endpoint: string): Promise<boolean> {
     () => false,
   );
 }
+
+/** Why the scripts of a running manager are not isolated; undefined if they are, or run in containers. */
+export async function readIsolationProblem(endpoint: string, password: string): Promise<string | undefined> {
+  const client = new HttpClient({ verify: true, keepAlive: 0 });
+  const authorization = `Basic ${Buffer.from(`oscar:${password}`).toString('base64')}`;
+  const answer = await client.send({ ...HEALTH, url: `${endpoint}/system/info`, headers: { authorization } });
+  const { isolation } = JSON.parse(answer.body.toString()) as { isolation?: { namespaces: boolean; reason?: string } };
+  return isolation?.namespaces === false ? (isolation.reason ?? 'unknown') : undefined;
+}

@@ -9,7 +9,7 @@ import type { Terminal } from '../client/terminal.ts';
 import { startDemoIssuer } from './issuer/issuer.ts';
 import { PEOPLE } from './issuer/people.ts';
 import { CLIENT_ID } from './issuer/provider.ts';
-import { ManagerProcess } from './manager-process.ts';
+import { ManagerProcess, readIsolationProblem } from './manager-process.ts';
 import {
   clusterIds,
   MOST_CLUSTERS,
@@ -76,6 +76,9 @@ export async function startFederation(options: UpOptions, terminal: Terminal, en
   flushCompileCache();
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   terminal.print(banner(plan, { issuer: issuer.url, directory, seconds, keepsRunning: !options.show || options.keep }));
+  const [first] = plan.clusters;
+  const problem = first && (await readIsolationProblem(managerEndpoint(first), first.password));
+  if (problem !== undefined) terminal.print(warnUnisolated(problem));
   await waitForEnd(options, config, stopped);
   terminal.note('stopping …');
 }
@@ -147,6 +150,15 @@ Data          ${place}, logs in ${place}/logs
 Up after ${seconds} s.`;
   return keepsRunning ? `${facts} ${suggestions(commands.map((command) => `  ${config}npx oscar ${command}`))}` : facts;
 }
+
+const warnUnisolated = (reason: string) => `
+************************************************************************************************
+  SCRIPTS ARE NOT ISOLATED. They run as plain processes of this machine, without namespaces:
+  a script of one user can reach the files, the processes and the secrets of another.
+  Run only what you trust, or install Docker.
+  Because: ${reason}
+************************************************************************************************
+`;
 
 const suggestions = (commands: readonly string[]) => `Try, in another terminal:
 

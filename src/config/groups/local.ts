@@ -51,6 +51,22 @@ export const local = {
       'How much disk space is kept free below `OSCAR_DATA_DIR`. With less, the manager accepts no uploads and no new jobs, ' +
       'starts none, and `/ready` says so; deletes work. `0` turns it off.',
   },
+  localShared: {
+    name: 'OSCAR_LOCAL_SHARED',
+    kind: kind.directories,
+    default: '',
+    meaning:
+      'With plain processes in namespaces: directories of this machine that scripts may write to, if their permissions allow ' +
+      'it. Everything else of the machine is read-only for scripts, and `/tmp`, `/var/tmp` and `/dev/shm` are their own.',
+  },
+  allowUnisolatedScripts: {
+    name: 'OSCAR_ALLOW_UNISOLATED_SCRIPTS',
+    kind: kind.flag,
+    default: 'false',
+    meaning:
+      'Serve several users (`OIDC_ENABLE`) although scripts run as plain processes without namespaces. **A script of one user ' +
+      'may then reach the files, the processes and the secrets of another.** Without it such a manager does not start.',
+  },
   localAllowRemote: {
     name: 'OSCAR_LOCAL_ALLOW_REMOTE',
     kind: kind.flag,

@@ -54,6 +54,10 @@ export const memory = scalar('a quantity above 0, such as `512Mi` or `4Gi`', (gi
 export const sizeOrNone = scalar('bytes, such as `1073741824` or `1Gi`; 0 is none', bytes);
 export const sizeSetting = scalar('bytes, such as `1048576` or `8Mi`', (given) => above0(bytes(given)));
 
+export const directories = listOf('absolute paths of directories, separated by commas', (given) =>
+  given.startsWith('/') ? given : undefined,
+);
+
 export function oneOf<const T extends string>(...choices: readonly T[]): SettingKind<T> {
   const words = choices.map((choice) => `\`${choice}\``);
   const accepts = words.length > 1 ? `${words.slice(0, -1).join(', ')} or ${words.at(-1)}` : words.join();

@@ -28,6 +28,17 @@ const InfoSchema = Type.Object(
     manager_version: Type.String({ description: 'the version of this manager' }),
     manager_commit: Type.String({ description: 'the commit that it was built from; empty if that is not known' }),
     runtime: Type.Optional(Type.String({ description: 'how scripts run, if not in containers of their image' })),
+    isolation: Type.Optional(
+      Type.Object(
+        {
+          user_ids: Type.Boolean({ description: 'each script has a user id of its own' }),
+          namespaces: Type.Boolean({ description: 'each script has PID, mount and IPC namespaces of its own' }),
+          enforced: Type.Array(Type.String(), { description: 'limits that the kernel enforces' }),
+          reason: Type.Optional(Type.String({ description: 'why there are no namespaces' })),
+        },
+        { description: 'what separates scripts that run as plain processes' },
+      ),
+    ),
     object_store_events: Type.Optional(
       Type.Object(
         {

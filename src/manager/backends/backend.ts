@@ -1,3 +1,4 @@
+import type { Isolation } from '../../adapters/local-runner/index.ts';
 import type { singleProcess } from '../../http/index.ts';
 import type { AttemptKeys, DelegationRoles, DispatcherOptions, Jobs, Scheduler } from '../../jobs/index.ts';
 import type { Capacity, Runner } from '../../ports/index.ts';
@@ -11,6 +12,8 @@ export interface Backend {
   /** Moves the results of jobs that ran on other clusters; with the local backend, the files of all jobs. */
   readonly staging: Staging;
   readonly runtime: 'process' | 'docker' | 'pods';
+  /** How scripts that run as processes are separated from each other. */
+  readonly isolation?: Isolation;
   /** Default environment of scripts about where they run. */
   readonly node: string;
   readonly keys?: AttemptKeys;

@@ -7,10 +7,14 @@ import {
   createLocalRunner,
   createProcessLauncher,
   type DockerSearch,
+  describeIsolation,
   findDocker,
+  type Isolation,
   type Launcher,
   LocalCapacity,
   openDockerLauncher,
+  openSandbox,
+  type Sandbox,
 } from '../../adapters/local-runner/index.ts';
 import type { Config } from '../../config/index.ts';
 import { Dispatcher, type Jobs, removeStrayAttempts } from '../../jobs/index.ts';
@@ -28,7 +32,7 @@ const UIDS = 500;
 /** The local backend: scripts run in containers or as processes of this machine. */
 export async function openLocalBackend(config: Config, log: Logger, disk?: DiskSpace): Promise<Backend> {
   await using opened = new AsyncDisposableStack();
-  const { directory, launcher, removeOrphans } = await chooseLauncher(config, log);
+  const { directory, launcher, isolation, removeOrphans } = await chooseLauncher(config, log);
   await disk?.watch(directory);
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
@@ -50,6 +54,7 @@ export async function openLocalBackend(config: Config, log: Logger, disk?: DiskS
     }),
     staging,
     runtime: launcher.kind,
+    ...(isolation && { isolation }),
     node: hostname(),
     line: async (options) => new Dispatcher(options),
     async lead(jobs, { signal }) {
@@ -76,6 +81,7 @@ async function tidy(jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void>
 interface Chosen {
   readonly directory: string;
   readonly launcher: Launcher;
+  readonly isolation?: Isolation;
   /** Kills and removes the containers of earlier managers that belong to no attempt. */
   readonly removeOrphans?: (known: ReadonlySet<string>) => Promise<void>;
 }
@@ -96,12 +102,43 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
   const root = process.getuid?.() === 0;
   const directory = runsDirectory(config.dataDir, root, instance);
   log.warn({ because: docker.reason }, 'scripts run as plain processes of this machine: their images are not used');
+  const sandbox = await trySandbox(config, directory, root);
+  const isolation =
+    sandbox instanceof Error
+      ? { user_ids: root, namespaces: false, enforced: [], reason: sandbox.message }
+      : sandbox.isolation;
+  requireIsolation(config, isolation);
+  log[isolation.namespaces ? 'info' : 'warn']({ isolation }, describeIsolation(isolation));
   const launcher = createProcessLauncher({
     directory,
     maxDisk: config.localDiskBytes,
     ...(root && { uids: { first: config.localUid, count: UIDS } }),
+    ...(!(sandbox instanceof Error) && { sandbox }),
   });
-  return { directory, launcher };
+  return { directory, launcher, isolation };
+}
+
+async function trySandbox(config: Config, directory: string, root: boolean): Promise<Sandbox | Error> {
+  for (const path of config.localShared) {
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
+      throw new Error(`OSCAR_LOCAL_SHARED has ${path}, which is not a directory of this machine`);
+  }
+  mkdirSync(directory, { recursive: true, mode: 0o711 });
+  try {
+    return await openSandbox({ directory, hidden: [config.dataDir], shared: config.localShared, userIds: root });
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+/** Without namespaces, nothing keeps the script of one user from the secrets of another. */
+export function requireIsolation({ oidcEnable, allowUnisolatedScripts }: Config, isolation: Isolation): void {
+  if (isolation.namespaces || !oidcEnable || allowUnisolatedScripts) return;
+  throw new Error(
+    `${describeIsolation(isolation)}. With OIDC_ENABLE=true this manager serves several users, and a script of one user could ` +
+      'reach the secrets of another. Run scripts in containers (OSCAR_LOCAL_RUNTIME=docker), make namespaces possible, or set ' +
+      'OSCAR_ALLOW_UNISOLATED_SCRIPTS=true if all users trust each other',
+  );
 }
 
 /** Managers that share a Docker distinguish their containers by their data directory. */

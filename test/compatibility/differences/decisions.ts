@@ -3,7 +3,7 @@ import type { Difference } from './difference.ts';
 import { HIDDEN_KEYS, WITHOUT_MOUNT, WITHOUT_TOTALS } from './services.ts';
 
 const INFO =
-  /^\{"version":"[^"]+","git_commit":"","architecture":"[^"]+","kubernetes_version":"","manager_version":"[^"]+","manager_commit":"[^"]*","runtime":"process: [^"]+"\}$/;
+  /^\{"version":"[^"]+","git_commit":"","architecture":"[^"]+","kubernetes_version":"","manager_version":"[^"]+","manager_commit":"[^"]*","runtime":"process: [^"]+","isolation":\{[^}]+\}\}$/;
 const FULL = { ...HIDDEN_KEYS, ...WITHOUT_TOTALS };
 
 /** Where ours was chosen to be otherwise. */
@@ -22,7 +22,7 @@ export const DECISIONS: readonly Difference[] = [
     reason:
       '`version` is the level of the OSCAR API that is implemented, and `kubernetes_version` is empty where there is no ' +
       'Kubernetes. Further keys: `manager_version` and `manager_commit` name this program, and `runtime` says so where ' +
-      'scripts are plain processes.',
+      'scripts are plain processes, `isolation` what separates them.',
     cases: [{ matches: [32, 33], ours: otherBody(INFO) }],
   },
   {

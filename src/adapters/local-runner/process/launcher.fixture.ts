@@ -4,12 +4,26 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { removeTree } from '../attempt-files.ts';
 import type { LaunchOrder } from '../launcher.ts';
+import { openSandbox } from './isolation.ts';
 import { createProcessLauncher, type ProcessLauncherOptions } from './process-launcher.ts';
 
-/** A launcher in its own directory, and orders for it. Everything that it started is killed after the test. */
-export function openLauncher(t: TestContext, options: Omit<ProcessLauncherOptions, 'directory'> = {}) {
+function makeDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-launcher-'));
   chmodSync(directory, 0o711);
+  return directory;
+}
+
+type Options = Omit<ProcessLauncherOptions, 'directory'>;
+
+/** A launcher that runs scripts in namespaces. They may write to `shared`. */
+export async function openIsolatedLauncher(t: TestContext, options: Options, shared: readonly string[] = []) {
+  const directory = makeDirectory();
+  const sandbox = await openSandbox({ directory, shared, userIds: options.uids !== undefined });
+  return openLauncher(t, { ...options, sandbox }, directory);
+}
+
+/** A launcher in its own directory, and orders for it. Everything that it started is killed after the test. */
+export function openLauncher(t: TestContext, options: Options = {}, directory = makeDirectory()) {
   const open = () => createProcessLauncher({ directory, ...options });
   const launcher = open();
   const orders: LaunchOrder[] = [];

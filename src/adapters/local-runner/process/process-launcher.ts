@@ -13,7 +13,7 @@
  * continues at the same step.
  */
 import { execFile } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { chownSync, closeSync, constants, fstatSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +26,7 @@ import {
   type Run,
   type ScriptView,
 } from '../launcher.ts';
+import type { Sandbox } from './isolation.ts';
 import {
   type KillOptions,
   killScript,
@@ -33,6 +34,7 @@ import {
   ProcessOutput,
   ProcessRun,
   type RunningScript,
+  type ScriptCgroups,
 } from './process-run.ts';
 import { openProcessTable, type ProcessTable } from './process-table.ts';
 import { ScriptStarter, StarterExited } from './starter.ts';
@@ -63,6 +65,8 @@ export interface ProcessLauncherOptions {
   readonly maxDisk?: number;
   /** Processes and threads of one script. Applied only to scripts with their own user id: the kernel counts per user. */
   readonly maxProcesses?: number;
+  /** Runs scripts in namespaces. If absent, nothing keeps a script from the processes and files of its user. */
+  readonly sandbox?: Sandbox;
   readonly table?: ProcessTable;
   /** The launcher closes it. */
   readonly starter?: Pick<ScriptStarter, 'start' | 'signal' | 'close'>;
@@ -86,6 +90,8 @@ class ProcessLauncher implements Launcher {
   readonly #maxProcesses: number;
   readonly #killing: KillOptions;
   readonly #watchdog: Watchdog;
+  readonly #sandbox: Sandbox | undefined;
+  readonly #cgroupPrefix: string;
   readonly #starter: Pick<ScriptStarter, 'start' | 'close'>;
   readonly #runs = new Map<string, ProcessRun>();
   #closed = false;
@@ -95,6 +101,7 @@ class ProcessLauncher implements Launcher {
     uids,
     maxDisk,
     maxProcesses = MAX_PROCESSES,
+    sandbox,
     table = openProcessTable(),
     starter = new ScriptStarter(),
     killTimeoutMs: timeoutMs = KILL_TIMEOUT_MS,
@@ -103,7 +110,10 @@ class ProcessLauncher implements Launcher {
     this.#pipes.fill();
     if (uids && !(uids.first > 0)) throw new RangeError('scripts cannot have the user id 0: it is root');
     this.#killing = { table, starter, timeoutMs };
-    this.#userIds = uids && new UserIds(uids, join(directory, 'attempts'), (uid) => killUser(uid, this.#killing));
+    this.#userIds = uids && new UserIds(uids, join(directory, 'attempts'), (uid) => this.#freeUser(uid));
+    this.#sandbox = sandbox;
+    this.#cgroupPrefix = `${createHash('sha256').update(directory).digest('hex').slice(0, 16)}-`;
+    sandbox?.cgroups?.sweep(this.#cgroupPrefix);
     this.#maxProcesses = uids ? maxProcesses : 0;
     this.#starter = starter;
     this.#watchdog = new Watchdog(table, maxDisk ?? Number.POSITIVE_INFINITY);
@@ -146,7 +156,15 @@ class ProcessLauncher implements Launcher {
     const claim = rebooted ? undefined : readClaim(state, launch.number);
     const { at: startedAt, number } = launch;
     const uid = this.#userIds?.find(name);
-    const script = { directory, number, demand, startedAt, ...(uid !== undefined && { uid }), killing: this.#killing };
+    const script = {
+      directory,
+      number,
+      demand,
+      startedAt,
+      killing: this.#killing,
+      ...(uid !== undefined && { uid }),
+      ...(launch.isolated && { isolated: this.#isolated(name) }),
+    };
     const wrapperPid = typeof claim === 'number' ? await this.#findWrapper(script, claim) : 0;
     const run = this.#track(name, { ...script, wrapperPid, output: new ProcessOutput(openPipe(state), print) });
     if (wrapperPid !== 0) run.update(await this.#killing.table.read());
@@ -171,6 +189,15 @@ class ProcessLauncher implements Launcher {
     await this.#pipes.close();
   }
 
+  /**
+   * The supervisor has proved that no process of the user is left, unless it was killed. So the costly kill, which does not
+   * depend on the process table, is for what other programs and earlier versions may have left.
+   */
+  async #freeUser(uid: number): Promise<boolean> {
+    const isFree = this.#sandbox && (await this.#killing.table.read(uid)).every(({ zombie }) => zombie);
+    return isFree || killUser(uid, this.#killing);
+  }
+
   async #start(order: LaunchOrder): Promise<Run> {
     const { name, directory, demand } = order;
     const { state } = directory;
@@ -182,7 +209,8 @@ class ProcessLauncher implements Launcher {
     if (uid !== undefined) chownSync(pipeIn(state), uid, uid);
     const startedAt = Date.now();
     const startedMs = uptime() * 1_000;
-    await writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }) });
+    const isolated = this.#sandbox ? { isolated: true } : {};
+    await writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }), ...isolated });
 
     // Held open for writing until the wrapper has the pipe: otherwise the reader would see its end at once.
     using held = new DisposableStack();
@@ -190,8 +218,16 @@ class ProcessLauncher implements Launcher {
     const output = new ProcessOutput(openPipe(state), order.print);
     try {
       const wrapper = await this.#starter.start(this.#toStartOrder(order, number, uid));
-      const user = uid === undefined ? {} : { uid };
-      const script = { directory, number, demand, startedAt, startedMs, ...user, killing: this.#killing };
+      const script = {
+        directory,
+        number,
+        demand,
+        startedAt,
+        startedMs,
+        killing: this.#killing,
+        ...(uid !== undefined && { uid }),
+        ...(this.#sandbox && { isolated: this.#isolated(name) }),
+      };
       return this.#track(name, { ...script, wrapperPid: wrapper.pid, output, wrapper });
     } catch (error) {
       output.close();
@@ -200,16 +236,27 @@ class ProcessLauncher implements Launcher {
     }
   }
 
-  #toStartOrder({ directory, environment }: LaunchOrder, number: number, uid: number | undefined): StartOrder {
-    const { state, script } = directory;
+  #toStartOrder(order: LaunchOrder, number: number, uid: number | undefined): StartOrder {
+    const { name, directory, environment, demand } = order;
+    const { state, script, input, output } = directory;
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG, TZ } = process.env;
     const basics = {
       PATH,
       ...(LANG !== undefined && { LANG }),
       ...(TZ !== undefined && { TZ }),
       HOME: homeIn(state),
-      TMPDIR: temporaryIn(state),
+      TMPDIR: this.#sandbox ? '/tmp' : temporaryIn(state),
     };
+    const supervisor = this.#sandbox?.order({
+      name: this.#cgroupName(name),
+      uid,
+      script,
+      home: homeIn(state),
+      temporary: temporaryIn(state),
+      writable: [input, output],
+      demand,
+      maxProcesses: this.#maxProcesses,
+    });
     return {
       script,
       launch: launchFile(state, number),
@@ -218,6 +265,21 @@ class ProcessLauncher implements Launcher {
       environment: { ...basics, ...environment },
       ...(uid !== undefined && { uid }),
       maxProcesses: this.#maxProcesses,
+      ...(supervisor && { supervisor }),
+    };
+  }
+
+  /** Managers of one machine distinguish their cgroups by the directory of the runner. */
+  #cgroupName(name: string): string {
+    return `${this.#cgroupPrefix}${name}`;
+  }
+
+  #isolated(name: string): ScriptCgroups {
+    const cgroups = this.#sandbox?.cgroups;
+    return {
+      limitsMemory: cgroups?.controllers.includes('memory') ?? false,
+      ranOutOfMemory: () => cgroups?.ranOutOfMemory(this.#cgroupName(name)) ?? false,
+      remove: () => cgroups?.remove(this.#cgroupName(name)),
     };
   }
 
@@ -243,9 +305,13 @@ class ProcessLauncher implements Launcher {
    * The process id in a claim is trusted only if that process belongs to this script: process ids are reused, and a script
    * could have written any.
    */
-  async #findWrapper(script: Pick<RunningScript, 'uid' | 'directory' | 'number'>, claim: number): Promise<number> {
+  async #findWrapper(
+    script: Pick<RunningScript, 'uid' | 'directory' | 'number' | 'isolated'>,
+    claim: number,
+  ): Promise<number> {
     const { table } = this.#killing;
-    const { uid, directory, number } = script;
+    const { directory, number } = script;
+    const uid = script.isolated ? undefined : script.uid;
     const entries = (await table.read()).filter(({ zombie }) => !zombie);
     const launch = launchFile(directory.state, number);
     for (const { pid, session, uid: owner } of entries) {

@@ -10,7 +10,7 @@ import type { Demand } from '../../../model/job/index.ts';
 import type { AttemptDirectory, Run, RunEnd } from '../launcher.ts';
 import type { ProcessEntry, ProcessTable } from './process-table.ts';
 import type { ScriptStarter } from './starter.ts';
-import { readExit, type WrapperExit, type WrapperHandle } from './wrapper.ts';
+import { launchFile, readExit, type WrapperExit, type WrapperHandle } from './wrapper.ts';
 
 /** For the kernel to close the files of killed processes, and for the manager to read a full pipe. */
 const DRAIN_MS = 2_000;
@@ -24,6 +24,8 @@ export interface RunningScript {
   /** The start in milliseconds since boot, by a clock that cannot be set. Absent if an earlier manager started the script. */
   readonly startedMs?: number;
   readonly uid?: number;
+  /** Set if the wrapper is the supervisor. */
+  readonly isolated?: ScriptCgroups;
   /** 0 if the wrapper is gone, or was never found. */
   readonly wrapperPid: number;
   readonly output: ProcessOutput;
@@ -32,12 +34,20 @@ export interface RunningScript {
   readonly wrapper?: WrapperHandle;
 }
 
+export interface ScriptCgroups {
+  readonly limitsMemory: boolean;
+  ranOutOfMemory(): boolean;
+  /** For a script whose supervisor was killed. */
+  remove(): void;
+}
+
 export class ProcessRun implements Run {
   readonly startedAt: number;
   readonly ended: Promise<RunEnd>;
   readonly script: RunningScript;
   readonly #end = Promise.withResolvers<RunEnd>();
   #wrapperExit: WrapperExit | undefined;
+  #starterExited = false;
   #cause: RunEnd['cause'];
   #finishing = false;
   #detached = false;
@@ -53,8 +63,14 @@ export class ProcessRun implements Run {
     void script.output.end.then(() => this.#checkExit());
   }
 
-  /** True if the process belongs to this script, as far as the process table alone can tell. */
-  owns({ session, uid, pid }: ProcessEntry): boolean {
+  /** The processes of this script, as far as the process table alone can tell. */
+  select(entries: readonly ProcessEntry[]): ProcessEntry[] {
+    // A process that leaves its session is still below PID 1 of its namespace, and so below the supervisor.
+    if (this.script.isolated && this.script.uid === undefined) return selectBelow(this.script.wrapperPid, entries);
+    return entries.filter((entry) => this.#owns(entry));
+  }
+
+  #owns({ session, uid, pid }: ProcessEntry): boolean {
     const { wrapperPid } = this.script;
     // After the wrapper has exited, another process may get its process id. A user id belongs to this script alone.
     if (this.script.uid !== undefined) return uid === this.script.uid;
@@ -62,12 +78,13 @@ export class ProcessRun implements Run {
   }
 
   /**
-   * Called with the current processes of the script. Also checks for the exit code, because a process that the script left
+   * Called with the current processes of the machine. Also checks for the exit code, because a process that the script left
    * running may keep the pipe open.
    */
   update(entries: readonly ProcessEntry[]): void {
-    const { wrapperPid, wrapper } = this.script;
-    const isWrapper = (each: ProcessEntry) => each.pid === wrapperPid && !each.zombie && this.owns(each);
+    const { wrapperPid, wrapper, isolated } = this.script;
+    const isWrapper = (each: ProcessEntry) =>
+      each.pid === wrapperPid && !each.zombie && (isolated !== undefined || this.#owns(each));
     if (!wrapper?.exitPending && !entries.some(isWrapper)) this.#finish();
     else this.#checkExit();
   }
@@ -92,6 +109,7 @@ export class ProcessRun implements Run {
 
   #onWrapperExit(exit: WrapperExit | undefined): void {
     this.#wrapperExit = exit;
+    this.#starterExited = exit === undefined;
     if (exit) this.#finish();
   }
 
@@ -110,10 +128,52 @@ export class ProcessRun implements Run {
     const { output } = this.script;
     output.readAvailable();
     void (async () => {
-      this.#allProcessesGone = await killScript(this.script, (entry) => this.owns(entry));
+      this.#allProcessesGone = await this.#killAll();
       await output.drain(DRAIN_MS);
       if (!this.#detached) this.#end.resolve(this.#toRunEnd());
     })();
+  }
+
+  async #killAll(): Promise<boolean> {
+    const { isolated } = this.script;
+    const ended = isolated && (await this.#endSupervisor());
+    if (ended !== undefined) return ended;
+    const gone = await killScript(this.script, (entry) => this.#owns(entry));
+    isolated?.remove();
+    return gone;
+  }
+
+  /**
+   * The supervisor writes an end only after the last process of the script is gone. Undefined if it was killed itself: then
+   * the kernel kills the namespace, and the manager has to make sure of that.
+   */
+  async #endSupervisor(): Promise<boolean | undefined> {
+    const deadline = performance.now() + this.script.killing.timeoutMs;
+    if (!this.#readExit()) await this.#signalSupervisor('SIGUSR1');
+    for (let round = 1; ; round++) {
+      const exit = this.#readExit();
+      const late = performance.now() > deadline;
+      if (exit || late) await this.#signalSupervisor('SIGKILL');
+      if (exit) return !exit.stuck;
+      if (late || !(await this.#supervisorExists())) return undefined;
+      await pause(Math.min(round, LONGEST_PAUSE_MS));
+    }
+  }
+
+  async #signalSupervisor(signal: 'SIGTERM' | 'SIGUSR1' | 'SIGKILL'): Promise<void> {
+    if (!(await this.#supervisorExists())) return;
+    try {
+      process.kill(this.script.wrapperPid, signal);
+    } catch {
+      // It has just exited.
+    }
+  }
+
+  /** Checked before each signal: after the supervisor has exited, another process may get its process id. */
+  async #supervisorExists(): Promise<boolean> {
+    const { wrapper, wrapperPid, directory, number, killing } = this.script;
+    if (wrapper && !this.#starterExited) return wrapper.exitPending;
+    return wrapperPid !== 0 && killing.table.mentions(wrapperPid, launchFile(directory.state, number));
   }
 
   #readExit(): ReturnType<typeof readExit> {
@@ -125,8 +185,9 @@ export class ProcessRun implements Run {
     const exit = this.#readExit();
     const at = exit?.at ?? Date.now();
     if (this.#cause && this.#cause !== 'signal') return { at, cause: this.#cause };
-    if (exit) return { at, exitCode: exit.code };
-    if (this.#cause) return { at, cause: 'signal', signal: 'SIGKILL' };
+    if (exit?.outOfMemory) return { at, cause: 'out-of-memory' };
+    if (exit?.code !== undefined) return { at, exitCode: exit.code };
+    if (exit || this.#cause) return { at, cause: 'signal', signal: 'SIGKILL' };
     const { exitCode, signal } = this.#wrapperExit ?? {};
     // The disk had no space for the exit code: the wrapper exited with the exit code of the script.
     if (exitCode !== undefined) return { at, exitCode };
@@ -134,8 +195,9 @@ export class ProcessRun implements Run {
   }
 
   async #terminate(): Promise<void> {
-    const { wrapperPid, uid, killing } = this.script;
+    const { wrapperPid, uid, killing, isolated } = this.script;
     if (wrapperPid === 0 || this.#finishing || this.#wrapperExit) return;
+    if (isolated) return this.#signalSupervisor('SIGTERM');
     // Sent as the user of the script: if the wrapper has just exited, another process may have its process id.
     if (uid !== undefined)
       return void (await killing.starter.signal({ uid, signal: 'TERM', target: -wrapperPid, by: 'shell' }));
@@ -145,6 +207,14 @@ export class ProcessRun implements Run {
       // It has just exited.
     }
   }
+}
+
+/** All descendants of a process, and the process itself. */
+function selectBelow(root: number, entries: readonly ProcessEntry[]): ProcessEntry[] {
+  const children = Map.groupBy(entries, ({ parent }) => parent);
+  const found = entries.filter(({ pid }) => pid === root);
+  for (const { pid } of found) found.push(...(children.get(pid) ?? []));
+  return found;
 }
 
 /**

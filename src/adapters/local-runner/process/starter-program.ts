@@ -5,10 +5,8 @@
 import { once } from 'node:events';
 import { getPriority, setPriority } from 'node:os';
 import type { StarterMessage, StarterRequest } from './starter.ts';
-import { spawnOrder, toWrapperExit } from './wrapper.ts';
+import { NICE_INCREMENT, spawnOrder, toWrapperExit } from './wrapper.ts';
 
-/** The effect of `nice -n 5`, for every script that the starter starts. */
-const NICE_INCREMENT = 5;
 const MAX_NICE = 19;
 
 /** Sending fails if the manager has died; then this process exits too. */
@@ -30,5 +28,6 @@ process.once('disconnect', () => process.exit());
 // A terminal sends these to the whole process group although they are meant for the manager.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
+// Inherited by every script that the starter starts.
 setPriority(Math.min(getPriority() + NICE_INCREMENT, MAX_NICE));
 send({ kind: 'ready' });

@@ -1,4 +1,5 @@
 /** Kills scripts that exceed their memory or their disk, and measures what all scripts use. */
+import { readdirSync, readlinkSync, statfsSync, statSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProcessRun } from './process-run.ts';
@@ -66,11 +67,13 @@ export class Watchdog {
     const used = { cpuMs: 0, memory: 0 };
     const seen = new Set<number>();
     for (const run of this.#runs) {
-      const members = entries.filter((entry) => run.owns(entry));
-      run.update(members);
-      const memory = sum(members, ({ bytes }) => bytes);
-      if (memory > run.script.demand.memory && this.#proportionalBytes(members) > run.script.demand.memory)
-        run.kill('out-of-memory');
+      const members = run.select(entries);
+      run.update(entries);
+      const shared = sharedMemoryBytes(run, members);
+      const memory = sum(members, ({ bytes }) => bytes) + shared;
+      const limit = run.script.demand.memory;
+      const exceeded = memory > limit && this.#proportionalBytes(members) + shared > limit;
+      if (exceeded || run.script.isolated?.ranOutOfMemory()) run.kill('out-of-memory');
       used.memory += memory;
       used.cpuMs += sum(members, (entry) => this.#cpuSinceLastCheck(entry));
       for (const { pid } of members) seen.add(pid);
@@ -79,7 +82,7 @@ export class Watchdog {
     this.#usage = { cpu: Math.round((used.cpuMs / (now - this.#checkedAt)) * 1000), memory: used.memory };
     this.#checkedAt = now;
     for (const pid of this.#cpuMs.keys()) if (!seen.has(pid)) this.#cpuMs.delete(pid);
-    if (this.#checks++ % DISK_EVERY === 0) await this.#checkDisk();
+    if (this.#checks++ % DISK_EVERY === 0) await this.#checkDisk(entries);
   }
 
   /** Counts memory that forked processes share only once. Slower, so used only for a script above its limit. */
@@ -93,18 +96,66 @@ export class Watchdog {
     return Math.max(0, cpuMs - before);
   }
 
-  async #checkDisk(): Promise<void> {
+  async #checkDisk(entries: readonly ProcessEntry[]): Promise<void> {
     if (this.#maxDisk === Number.POSITIVE_INFINITY) return;
     for (const run of this.#runs) {
       const { input, output, state } = run.script.directory;
       const directories = [input, output, homeIn(state), temporaryIn(state)];
-      if ((await measureDiskUse(directories, this.#maxDisk)) > this.#maxDisk) run.kill('disk-full');
+      const unlinked = unlinkedBytes(run.select(entries), statSync(output).dev);
+      if (unlinked + (await measureDiskUse(directories, this.#maxDisk)) > this.#maxDisk) run.kill('disk-full');
     }
   }
 }
 
 const sum = <T>(items: readonly T[], value: (item: T) => number) =>
   items.reduce((total, item) => total + value(item), 0);
+
+/**
+ * What a script with a private /dev/shm has there. The memory of its processes contains only the parts that they have mapped,
+ * which are counted twice. A cgroup counts exactly.
+ */
+function sharedMemoryBytes({ script: { isolated, uid } }: ProcessRun, members: readonly ProcessEntry[]): number {
+  if (!isolated || isolated.limitsMemory) return 0;
+  // Without a user id the first two are the supervisor and PID 1, which this manager may not look into.
+  const inside = members.at(uid === undefined ? 2 : 0);
+  try {
+    if (!inside) return 0;
+    const { blocks, bfree, bsize } = statfsSync(`/proc/${inside.pid}/root/dev/shm`);
+    return (blocks - bfree) * bsize;
+  } catch {
+    return 0;
+  }
+}
+
+/** Bytes of files on this device that a script has deleted and keeps open: they take space, but are in no directory. */
+function unlinkedBytes(members: readonly ProcessEntry[], device: number): number {
+  const files = new Map<number, number>();
+  for (const { pid } of members) {
+    for (const path of listDescriptors(pid)) {
+      const file = statDeleted(path);
+      if (file?.dev === device) files.set(file.ino, file.blocks * BLOCK_BYTES);
+    }
+  }
+  return sum([...files.values()], (bytes) => bytes);
+}
+
+function listDescriptors(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((name) => `/proc/${pid}/fd/${name}`);
+  } catch {
+    return [];
+  }
+}
+
+function statDeleted(path: string) {
+  try {
+    if (!readlinkSync(path).endsWith(' (deleted)')) return undefined;
+    const file = statSync(path);
+    return file.isFile() ? file : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 const BLOCK_BYTES = 512;
 /** The minimum that an entry of a directory counts, so that a million empty files are not free. */

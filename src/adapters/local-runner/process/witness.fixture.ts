@@ -21,6 +21,7 @@ export function createWitness(t: TestContext) {
     await removeTree(directory);
   });
   return {
+    directory,
     /** For a script: every process that it starts after this line has the pipe. */
     inherit: `exec 9>${pipe};`,
     /** True once a process with the pipe has run {@link REPORT_PRESENCE}. */

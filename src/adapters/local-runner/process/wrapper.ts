@@ -1,13 +1,14 @@
 /**
  * How a script is started, and how its exit code outlives the manager.
  *
- * Each script runs below a wrapper: a shell (`PROCESS_WRAPPER`) that is the leader of its own session. Manager and wrapper
- * communicate through files of the attempt's state directory, so that the next manager can continue where this one died:
+ * Each script runs below a wrapper that is the leader of its own session: the supervisor (`supervisor.c`), which isolates the
+ * script; or, where the machine does not allow that, a shell (`PROCESS_WRAPPER`). Manager and wrapper communicate through
+ * files of the attempt's state directory, so that the next manager can continue where this one died:
  *
  * - `launch.json`, the launch record. The manager writes it before it starts the wrapper.
  * - `launch-<number>`, the launch file. Its first line is the claim: the wrapper's process id, or `void` if a manager gave
  *   the launch up. The claim decides whether the script runs. When the script has ended, the wrapper appends
- *   `exit <code>`.
+ *   `exit <code>`. The supervisor appends other ends too, and only after the last process of the script is gone.
  * - `pipe`, a named pipe that receives everything the script prints.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -15,6 +16,7 @@ import { once } from 'node:events';
 import { closeSync, constants, existsSync, fstatSync, fsync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { type SupervisorOrder, spawnSupervisor } from './supervisor.ts';
 
 const syncToDisk = promisify(fsync);
 
@@ -26,6 +28,8 @@ export interface LaunchRecord {
   readonly uid?: number;
   /** The boot id of the machine, on systems that have one. */
   readonly boot?: string;
+  /** The wrapper is the supervisor. */
+  readonly isolated?: boolean;
 }
 
 /** The files that {@link readSmallFile} reads are shorter than this. */
@@ -107,11 +111,24 @@ function appendLine(path: string, line: string): void {
 const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 const APPEND = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
 
+export interface ScriptExit {
+  readonly at: number;
+  /** Absent if the supervisor killed the script, or could not. */
+  readonly code?: number;
+  /** The kernel killed a process of the script because of its limit of memory. */
+  readonly outOfMemory: boolean;
+  /** The supervisor could not end all processes of the script. */
+  readonly stuck: boolean;
+}
+
 /** What the wrapper wrote after the script had ended; undefined before that. */
-export function readExit(state: string, number: number): { readonly code: number; readonly at: number } | undefined {
+export function readExit(state: string, number: number): ScriptExit | undefined {
   const launch = readSmallFile(launchFile(state, number));
-  const code = /^exit (\d{1,3})$/m.exec(launch?.text ?? '')?.[1];
-  return launch && code !== undefined ? { code: Number(code), at: launch.modifiedAt } : undefined;
+  const found = /^(?<oom>oom\n)?(?:exit (?<code>\d{1,3})|killed|(?<stuck>stuck))$/m.exec(launch?.text ?? '')?.groups;
+  if (!launch || !found) return undefined;
+  const { code, oom, stuck } = found;
+  const ends = { at: launch.modifiedAt, outOfMemory: oom !== undefined, stuck: stuck !== undefined };
+  return code === undefined ? ends : { ...ends, code: Number(code) };
 }
 
 /**
@@ -148,6 +165,8 @@ export interface StartOrder {
   readonly uid?: number;
   /** 0 means no limit. */
   readonly maxProcesses: number;
+  /** Runs the script below the supervisor instead of a shell. */
+  readonly supervisor?: SupervisorOrder;
 }
 
 /** A signal that is sent as the user of a script, so that the kernel does not deliver it to processes of other users. */
@@ -180,6 +199,9 @@ export interface WrapperExit {
   readonly signal?: string;
 }
 
+/** Scripts leave the processor to the manager. */
+export const NICE_INCREMENT = 5;
+
 const NICE = ['/usr/bin/nice', '/bin/nice'].find((path) => existsSync(path)) ?? '';
 
 /** Starts a script, or sends a signal, as a child of this process. */
@@ -203,7 +225,10 @@ export const toWrapperExit = (code: number | null, signal: string | null): Wrapp
   ...(signal !== null && { signal }),
 });
 
-/** Starts the wrapper of a script, or the process that sends a signal. `nice` is the path of nice(1), empty if not needed. */
+/**
+ * Starts the wrapper of a script, or the process that sends a signal. `nice` is the path of nice(1), empty if this process
+ * has the priority of scripts already.
+ */
 export function spawnOrder(order: StartOrder | SignalOrder, nice: string): ChildProcess {
   return 'signal' in order ? spawnSignal(order) : spawnWrapper(order, nice);
 }
@@ -217,6 +242,11 @@ function spawnWrapper(order: StartOrder, nice: string): ChildProcess {
   const kept = open(pipe, constants.O_RDONLY);
   const append = open(launch, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT);
   const read = open(launch, constants.O_RDONLY);
+  if (order.supervisor) {
+    const { program, fields } = order.supervisor;
+    const nicer = { program, fields: [...fields, ['nice', nice === '' ? '0' : String(NICE_INCREMENT)] as const] };
+    return spawnSupervisor(nicer, launch, environment, { printed, kept, append, read });
+  }
   const alone = uid === undefined ? '' : 'alone';
   const values = [launch, script, nice, String(maxProcesses), alone];
   return spawn('/bin/sh', ['-c', PROCESS_WRAPPER, 'oscar', ...values], {

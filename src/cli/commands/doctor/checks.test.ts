@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { aRemoteJob, at, BEGAN, decision } from '../jobs/remote-job.fixture.ts';
 import type { RemoteMember } from '../remote-service.ts';
 import { CHECK_COLUMNS } from './check.ts';
-import { checkClock, checkEvents, checkQueues, checkTokens } from './cluster-checks.ts';
+import { checkClock, checkEvents, checkIsolation, checkQueues, checkTokens } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<RemoteMember> = {}): RemoteMember => ({
@@ -64,6 +64,15 @@ test('doctor: a missing Kueue is reported', () => {
   const [check] = checkQueues('a', { queues: { problem: 'this cluster has no Kueue' } });
   assert.match(check?.said ?? '', /^users cannot create services: this cluster has no Kueue$/);
   assert.deepEqual(checkQueues('a', {}), []);
+});
+
+test('doctor: scripts without isolation are a warning, and what the kernel enforces is named', () => {
+  const none = { namespaces: false, enforced: [], reason: 'there is no compiler' };
+  const [check] = checkIsolation('a', { isolation: none });
+  assert.match(check?.said ?? '', /scripts are not isolated: .*secrets: there is no compiler$/);
+  const [good] = checkIsolation('a', { isolation: { namespaces: true, enforced: ['memory', 'cpu'] } });
+  assert.match(good?.said ?? '', /namespaces of their own, the kernel enforces memory, cpu$/);
+  assert.deepEqual(checkIsolation('a', {}), []);
 });
 
 test('doctor: an unchecked audience is a warning, which does not fail', () => {

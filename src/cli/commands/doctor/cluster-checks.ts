@@ -118,6 +118,7 @@ interface SystemInfo {
   readonly manager_version?: string;
   readonly kubernetes_version?: string;
   readonly runtime?: string;
+  readonly isolation?: { readonly namespaces: boolean; readonly enforced: readonly string[]; readonly reason?: string };
   readonly serverless_backend?: { readonly version: string };
   readonly queues?: { readonly problem: string };
   readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
@@ -132,7 +133,13 @@ async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
     info = answer as SystemInfo;
     return checkVersion(cluster.id, info);
   });
-  return [check, ...checkQueues(cluster.id, info), ...checkEvents(cluster.id, info), ...checkTokens(cluster.id, info)];
+  return [
+    check,
+    ...checkIsolation(cluster.id, info),
+    ...checkQueues(cluster.id, info),
+    ...checkEvents(cluster.id, info),
+    ...checkTokens(cluster.id, info),
+  ];
 }
 
 function checkVersion(
@@ -144,6 +151,17 @@ function checkVersion(
   const kubernetes = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
   const how = runtime?.startsWith('process') ? ', scripts run as processes without their images' : '';
   return passed(id, 'version', `${there}${kubernetes}${how}${other}`);
+}
+
+/** Scripts that run in containers have nothing to report. */
+export function checkIsolation(id: string, { isolation }: SystemInfo): Check[] {
+  if (!isolation) return [];
+  if (!isolation.namespaces) {
+    const sentence = `scripts are not isolated: users can reach each other's files, processes and secrets: ${isolation.reason}`;
+    return [warned(id, 'isolation', printable(sentence))];
+  }
+  const limits = isolation.enforced.length > 0 ? `, the kernel enforces ${isolation.enforced.join(', ')}` : '';
+  return [passed(id, 'isolation', printable(`scripts run in namespaces of their own${limits}`))];
 }
 
 /** Only reports problems. */
