@@ -1,5 +1,13 @@
 import type { FastifyRequest } from 'fastify';
-import { FederationError, MEMBER_HEADER, readMember, type SignedRequest } from '../peers/index.ts';
+import {
+  DIGEST_HEADER,
+  FederationError,
+  MEMBER_HEADER,
+  readContentDigest,
+  readMember,
+  type SignedRequest,
+} from '../peers/index.ts';
+import { hasBody } from './body.ts';
 
 /**
  * The signed parts of a request, and the header with the claimed signer. A proxy has removed its own prefix, so the path
@@ -9,6 +17,15 @@ export function signedParts(request: FastifyRequest): SignedRequest & { readonly
   const [path = '', ...query] = (request.raw.url ?? '').split('?');
   const header = headerText(request, MEMBER_HEADER) ?? '';
   return { method: request.method, path, query: query.join('?'), body: signedBytes(request), header };
+}
+
+/**
+ * The same before the body is read: the digest is the one that the request announces. A body without a digest matches no
+ * signature.
+ */
+export function announcedParts(request: FastifyRequest): ReturnType<typeof signedParts> {
+  const digest = hasBody(request) ? (readContentDigest(headerText(request, DIGEST_HEADER)) ?? '') : undefined;
+  return { ...signedParts(request), digest };
 }
 
 /** The claimed signer of a request. Nothing is verified. */

@@ -3,13 +3,15 @@ export { refusalByCode, refusedOffer } from './client/offer-refusals.ts';
 export type { PeerConnection } from './connection/peer-connection.ts';
 export { noManager } from './connection/problems.ts';
 export {
-  isTimely,
+  DIGEST_HEADER,
   memberKeyId,
+  readContentDigest,
   recordRequest,
   type SignatureProblem,
   type SignedRequest,
   sign,
   verify,
+  writeContentDigest,
 } from './connection/signature.ts';
 export type { PeerAnswer } from './connection/transport.ts';
 export type {

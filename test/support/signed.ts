@@ -36,5 +36,8 @@ export function sign(
   const signature = createHmac('sha256', key)
     .update([method, path, query, digest, time, nonce].join('\n'))
     .digest('hex');
-  return { 'x-oscar-member': [uid, member, time, nonce, signature].join(';') };
+  return {
+    'x-oscar-member': [uid, member, time, nonce, signature].join(';'),
+    ...(body !== '' && { 'content-digest': `sha-256=:${Buffer.from(digest, 'hex').toString('base64')}:` }),
+  };
 }

@@ -2,7 +2,6 @@ import type { Secret } from '../../lib/secret.ts';
 import type { SeenRequest } from '../../model/job/index.ts';
 import {
   FederationError,
-  isTimely,
   memberKeyId,
   readMember,
   type SignatureProblem,
@@ -46,7 +45,23 @@ interface Stores {
  * that.
  */
 export async function authenticateWorker(request: WorkerRequest, stores: Stores): Promise<AuthenticatedWorker> {
-  const { header, once } = request;
+  const { ledger, entry, key, asking } = await verifyMember(request, stores);
+  if (request.once && !(await recordKeyUse(memberKeyId(key), asking, stores))) throw signatureErrors.repeated();
+  stores.onMemberRequest?.(entry);
+  return { ledger, member: entry, record: await findCoordinator(ledger, request.service, stores), asking };
+}
+
+/**
+ * Rejects what {@link authenticateWorker} would reject, before the body is read: the signature covers the digest that the
+ * request announces. Whether the body has that digest is checked when it has been read.
+ */
+export async function precheckWorker(request: WorkerRequest, stores: Stores): Promise<void> {
+  const { ledger } = await verifyMember(request, stores);
+  if (request.service !== ledger.service) throw signatureErrors.mismatch();
+}
+
+async function verifyMember(request: WorkerRequest, stores: Stores) {
+  const { header } = request;
   const read = readMember(header);
   if ('problems' in read) throw signatureErrors.unreadable();
   const { uid, member, time, nonce } = read.value;
@@ -55,31 +70,10 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   let refused: SignatureProblem = 'unknown';
   for (const { entry, key } of candidates) {
     const verified = verify(header, request, () => key, stores.now());
-    if ('member' in verified) {
-      if (once && !(await recordKeyUse(memberKeyId(key), { time, nonce }, stores))) throw signatureErrors.repeated();
-      stores.onMemberRequest?.(entry);
-      const record = await findCoordinator(ledger, request.service, stores);
-      return { ledger, member: entry, record, asking: { time, nonce } };
-    }
+    if ('member' in verified) return { ledger, entry, key, asking: { time, nonce } };
     if (refused !== 'wrong-time') refused = verified.refused;
   }
   throw signatureErrors[refused]();
-}
-
-/**
- * Rejects what {@link authenticateWorker} would reject for any body. The signature covers the body, so no more can be
- * checked before the body is read. Passing this check proves nothing.
- */
-export async function precheckWorker(
-  { header, service }: Pick<WorkerRequest, 'header' | 'service'>,
-  stores: Pick<Stores, 'journal' | 'now'>,
-): Promise<void> {
-  const read = readMember(header);
-  if ('problems' in read) throw signatureErrors.unreadable();
-  const ledger = (await new Ledgers(stores).read(read.value.uid))?.ledger;
-  if (!ledger || findEntries(ledger, read.value.member).length === 0) throw federationGone();
-  if (service !== ledger.service) throw signatureErrors.mismatch();
-  if (!isTimely(read.value, stores.now())) throw signatureErrors['wrong-time']();
 }
 
 interface Candidate {

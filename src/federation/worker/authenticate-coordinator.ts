@@ -1,5 +1,12 @@
 import type { Secret } from '../../lib/secret.ts';
-import { isTimely, type MemberKey, memberKeyId, readMember, type SignedRequest, verify } from '../../peers/index.ts';
+import {
+  type MemberKey,
+  memberKeyId,
+  readMember,
+  type SignatureProblem,
+  type SignedRequest,
+  verify,
+} from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { signatureErrors } from '../signature-refusals.ts';
 import { findWorkerByKey, findWorkerKeys, recordMemberKeyUse } from './member-key.ts';
@@ -24,36 +31,45 @@ export interface CoordinatorRequest extends SignedRequest {
  * requests are idempotent, so nonces need not be stored.
  */
 export async function authenticateCoordinator(request: CoordinatorRequest, { catalog }: Workers): Promise<string> {
-  const { service, header, brought } = request;
-  const { uid } = parseClaim(request);
-
-  const check = (key: Secret) => {
-    const verified = verify(header, request, () => key, catalog.now());
-    return 'refused' in verified ? verified.refused : undefined;
-  };
+  const { service, brought } = request;
   if (brought) {
-    const refused = check(brought.key);
-    if (refused) throw signatureErrors[refused]();
+    verifyBrought(request, brought.key, catalog.now());
     return (await findWorkerByKey(brought, service, memberKeyId(brought.key), { catalog })).keyId;
   }
-  const known = (await findWorkerKeys(uid, service, { catalog })) ?? (await throwUnknownKey(uid, service, { catalog }));
-  const refused = known.keys.map(check);
-  const used = known.keys[refused.indexOf(undefined)];
-  if (!used) throw signatureErrors[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
+  const { known, used } = await verifyWithKnownKeys(request, { catalog });
   await recordMemberKeyUse(known, used, { catalog });
   return known.keyId;
 }
 
 /**
- * Rejects what {@link authenticateCoordinator} would reject for any body. The signature covers the body, so no more can be
- * checked before the body is read. Passing this check proves nothing.
+ * Rejects what {@link authenticateCoordinator} would reject, before the body is read: the signature covers the digest that the
+ * request announces. Whether the body has that digest is checked when it has been read.
  */
-export async function precheckCoordinator(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
-  const claim = parseClaim(request);
-  const { service, brought } = request;
-  if (!brought && !(await findWorkerKeys(claim.uid, service, { catalog })))
-    await throwUnknownKey(claim.uid, service, { catalog });
-  if (!isTimely(claim, catalog.now())) throw signatureErrors['wrong-time']();
+export async function precheckCoordinator(request: CoordinatorRequest, { catalog }: Workers): Promise<void> {
+  if (request.brought) verifyBrought(request, request.brought.key, catalog.now());
+  else await verifyWithKnownKeys(request, { catalog });
+}
+
+function verifyBrought(request: CoordinatorRequest, key: Secret, now: number): void {
+  parseClaim(request);
+  const refused = findRefusal(request, key, now);
+  if (refused) throw signatureErrors[refused]();
+}
+
+/** While the key of a worker is replaced, it has two. */
+async function verifyWithKnownKeys(request: CoordinatorRequest, { catalog }: Pick<Workers, 'catalog'>) {
+  const { service } = request;
+  const { uid } = parseClaim(request);
+  const known = (await findWorkerKeys(uid, service, { catalog })) ?? (await throwUnknownKey(uid, service, { catalog }));
+  const refused = known.keys.map((key) => findRefusal(request, key, catalog.now()));
+  const used = known.keys[refused.indexOf(undefined)];
+  if (!used) throw signatureErrors[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
+  return { known, used };
+}
+
+function findRefusal(request: CoordinatorRequest, key: Secret, now: number): SignatureProblem | undefined {
+  const verified = verify(request.header, request, () => key, now);
+  return 'refused' in verified ? verified.refused : undefined;
 }
 
 type ClaimedRequest = Pick<CoordinatorRequest, 'service' | 'header' | 'brought'>;

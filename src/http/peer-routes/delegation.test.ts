@@ -11,7 +11,7 @@ import { HttpTarget } from '../../peers/client/http-target.ts';
 import { PeerConnection } from '../../peers/connection/peer-connection.ts';
 import { Transport } from '../../peers/connection/transport.ts';
 import { describeOrigin, describeTarget } from '../../peers/delegation-ports.conformance.ts';
-import { DelegationError, type MemberKey, sign } from '../../peers/index.ts';
+import { DelegationError, type MemberKey, sign, writeContentDigest } from '../../peers/index.ts';
 import type { AuditEvent } from '../../ports/index.ts';
 import { auditRequests } from '../audit.ts';
 import { acceptAnyBody } from '../body.ts';
@@ -88,7 +88,10 @@ interface Call {
 }
 
 function headersOf({ method, path, query = '', text = '', nonce = 'nonce-of-the-test' }: Call, as: MemberKey) {
-  return { 'x-oscar-member': sign({ method, path, query, body: text }, as, { time: Date.now(), nonce }) };
+  return {
+    'x-oscar-member': sign({ method, path, query, body: text }, as, { time: Date.now(), nonce }),
+    'content-digest': writeContentDigest(text),
+  };
 }
 
 function send(

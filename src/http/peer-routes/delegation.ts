@@ -9,7 +9,7 @@ import type { OpenResponses } from '../open-answers.ts';
 import { jobParams, nameParam } from '../params.ts';
 import { routeSigned, SIGNED } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { readMemberClaim, signedParts } from '../signed.ts';
+import { announcedParts, readMemberClaim, signedParts } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
 export interface DelegationDeps {
@@ -46,7 +46,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   });
 
   const known = (request: FastifyRequest) =>
-    precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
+    precheckWorker({ ...announcedParts(request), service: nameParam(request) }, coordination);
 
   const report = '/system/federation/:name/jobs/:id/attempts/:epoch';
   const reports = {

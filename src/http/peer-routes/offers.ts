@@ -9,7 +9,7 @@ import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst } from '../open-answers.ts';
 import { jobParams, nameParam, readFlag } from '../params.ts';
 import { SIGNED } from '../routing.ts';
-import { headerText, readMemberClaim, signedParts } from '../signed.ts';
+import { announcedParts, headerText, readMemberClaim, signedParts } from '../signed.ts';
 import type { DelegationDeps } from './delegation.ts';
 
 /** The side of the target: the coordinator of a worker offers jobs, looks at them, and ends them. */
@@ -27,7 +27,7 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   };
 
   const known = async (request: FastifyRequest, service: string) => {
-    if (hasBody(request)) await precheckCoordinator({ ...signedParts(request), service }, workers);
+    if (hasBody(request)) await precheckCoordinator({ ...announcedParts(request), service }, workers);
   };
 
   const offers = {

@@ -8,7 +8,7 @@ import { Secret } from '../../lib/secret.ts';
 import { HttpPeer } from '../../peers/client/http-peer.ts';
 import { PeerConnection } from '../../peers/connection/peer-connection.ts';
 import { Transport } from '../../peers/connection/transport.ts';
-import { sign } from '../../peers/index.ts';
+import { sign, writeContentDigest } from '../../peers/index.ts';
 import { writeOrder } from '../../peers/messages/federation.ts';
 import { describePeer } from '../../peers/peer.conformance.ts';
 import { createService, updateService } from '../../services/index.ts';
@@ -66,6 +66,7 @@ function sendSigned(manager: Manager, method: string, made: Order, { query = '',
   const stamp = { time: Date.now(), nonce: 'nonce-of-the-test' };
   const headers = {
     'x-oscar-member': sign({ method, path: PATH, query, body: text }, made, stamp),
+    'content-digest': writeContentDigest(text),
     ...(brings && { 'x-oscar-federation': writeOrder(made) }),
   };
   return send(manager, method, `${PATH}${query && `?${query}`}`, headers, text || undefined);

@@ -34,7 +34,7 @@ import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
 import { FROM_COORDINATOR, routeCoordinators } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { headerText, readMemberClaim, signedBytes, signedParts } from '../signed.ts';
+import { announcedParts, headerText, readMemberClaim, signedBytes, signedParts } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;
@@ -157,8 +157,9 @@ async function memberOf(
 /** What can be known before the body is read. */
 async function knownMember(request: FastifyRequest, workers: Workers): Promise<void> {
   if (!hasBody(request)) return;
-  const brought = request.method === 'DELETE' ? broughtBy(request) : undefined;
-  await precheckCoordinator({ ...signedParts(request), service: nameParam(request), brought }, workers);
+  // A caller that brings the key has not proven anything, so nothing is read from it. A removal needs no body.
+  if (request.method === 'DELETE' && broughtBy(request)) throw new HttpError('bad-request', 'a removal has no body');
+  await precheckCoordinator({ ...announcedParts(request), service: nameParam(request) }, workers);
 }
 
 function broughtBy(request: FastifyRequest) {

@@ -16,7 +16,7 @@ import { federationCaller, serviceBearer } from '../authentication.ts';
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { readMemberClaim, signedParts } from '../signed.ts';
+import { announcedParts, readMemberClaim, signedParts } from '../signed.ts';
 
 interface WorkerRequestDeps {
   readonly authenticator: Authenticator;
@@ -52,7 +52,7 @@ function forwardedChangesRoute(app: FastifyInstance, deps: WorkerRequestDeps): v
     },
   };
   const known = async (request: FastifyRequest) => {
-    await precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
+    await precheckWorker({ ...announcedParts(request), service: nameParam(request) }, coordination);
     await serviceBearer(request, deps.authenticator, await workers.catalog.services.get(nameParam(request)));
   };
   app.post('/system/federation/:name/changes', { ...NEVER_SHED, schema, ...beforeBody(known) }, async (request) => {
@@ -76,7 +76,7 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
     response: { 204: Type.Null() },
   };
   const known = (request: FastifyRequest) =>
-    precheckWorker({ ...signedParts(request), service: nameParam(request) }, coordination);
+    precheckWorker({ ...announcedParts(request), service: nameParam(request) }, coordination);
   const options = { ...NEVER_SHED, schema, bodyLimit: SMALL_BODY, ...beforeBody(known) };
   app.post('/system/federation/:name/departures', options, async (request, reply) => {
     const signed = { ...signedParts(request), service: nameParam(request) };

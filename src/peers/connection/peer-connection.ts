@@ -3,7 +3,7 @@ import { backoffDelay } from '../../lib/retry.ts';
 import { MEMBER_HEADER } from '../messages/federation.ts';
 import { type MemberKey, type PeerAddress, PeerError } from '../peer.ts';
 import { peerProblem, UNAVAILABLE_STATUSES } from './problems.ts';
-import { sign } from './signature.ts';
+import { DIGEST_HEADER, sign, writeContentDigest } from './signature.ts';
 import type { PeerAnswer, PeerRequest, PeerStream, StreamRequest, Transport } from './transport.ts';
 
 export interface PeerConnectionOptions {
@@ -107,7 +107,8 @@ export class PeerConnection {
     const { method, path, query = '', body = '' } = request;
     const stamp = { time: this.#now() + this.#ahead, nonce: randomBytes(16).toString('base64url') };
     const signature = sign({ method, path, query, body }, as, stamp);
-    return { ...request.headers, [MEMBER_HEADER]: signature };
+    const digest = body.length > 0 ? { [DIGEST_HEADER]: writeContentDigest(body) } : {};
+    return { ...request.headers, ...digest, [MEMBER_HEADER]: signature };
   }
 
   /** Uses the other manager's clock from now on, if the difference may be why it rejected the request. */

@@ -12,6 +12,8 @@ export interface SignedRequest {
   /** As sent, without the question mark; empty if there is no query. */
   readonly query: string;
   readonly body: Uint8Array | string;
+  /** Replaces the SHA-256 of the body, in hexadecimal, before the body is read. */
+  readonly digest?: string | undefined;
 }
 
 /** The time of signing, by the signer's clock, and a nonce that distinguishes repeated requests. */
@@ -49,7 +51,7 @@ export function sign(request: SignedRequest, { uid, member, key }: MemberKey, { 
 
 /**
  * Verifies the signature of a request and returns the member that signed it. The time is checked last, because it means
- * nothing without a valid signature. (The server checks the time of requests with a body earlier, before it reads the body.)
+ * nothing without a valid signature.
  * Replays are not detected here: see {@link recordRequest}.
  */
 export function verify(
@@ -73,8 +75,19 @@ export function verify(
 /** Is the time of signing within {@link SKEW} of now? */
 export const isTimely = ({ time }: Pick<MemberClaim, 'time'>, now: number) => Math.abs(now - time) <= SKEW;
 
-function mac({ method, path, query, body }: SignedRequest, key: Secret, { time, nonce }: Stamp): Buffer {
-  const lines = [method, path, query, hash('sha256', body, 'hex'), time, nonce];
+/** Announces the digest of the body (RFC 9530 §2), so that the signature can be verified before the body is read. */
+export const DIGEST_HEADER = 'content-digest';
+
+export const writeContentDigest = (body: Uint8Array | string) => `sha-256=:${hash('sha256', body, 'base64')}:`;
+
+/** The SHA-256 in hexadecimal; undefined if the header is absent or has another form. */
+export function readContentDigest(header: string | undefined): string | undefined {
+  const [, base64] = /^sha-256=:([A-Za-z0-9+/]{43}=):$/.exec(header ?? '') ?? [];
+  return base64 === undefined ? undefined : Buffer.from(base64, 'base64').toString('hex');
+}
+
+function mac({ method, path, query, body, digest }: SignedRequest, key: Secret, { time, nonce }: Stamp): Buffer {
+  const lines = [method, path, query, digest ?? hash('sha256', body, 'hex'), time, nonce];
   return createHmac('sha256', key.reveal()).update(lines.join('\n')).digest();
 }
 
