@@ -18,7 +18,7 @@ export const routeSigned = (app: FastifyInstance) => routeByHeader(app, 'signed'
  * A route with this gets the requests of coordinators (`X-Oscar-Federation`); a route without it, under the same path, gets
  * those of users.
  */
-export const FROM_COORDINATOR = { constraints: { coordinator: 'yes' } };
+export const FROM_COORDINATOR = { ...NEVER_SHED, constraints: { coordinator: 'yes' } };
 
 /** Lets the router separate requests of coordinators from those of users. */
 export const routeCoordinators = (app: FastifyInstance) => routeByHeader(app, 'coordinator', FEDERATION_HEADER);

@@ -11,6 +11,7 @@ import type { DelegationServer } from '../delegation/index.ts';
 import { type Federations, MemberWatch } from '../federation/index.ts';
 import type { AccessTokenSource, Authenticator } from '../identity/index.ts';
 import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
+import { type ConnectionLimits, limitConnections } from '../lib/http/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { ClusterStore } from '../model/service/index.ts';
 import { type AuditLog, NO_AUDIT } from '../ports/index.ts';
@@ -92,6 +93,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly readTimeoutMs: number;
   /** Receives the acts of callers. */
   readonly audit?: AuditLog | undefined;
+  /** Without it, connections have no limits. */
+  readonly connections?: ConnectionLimits;
   readonly logger?: FastifyBaseLogger;
   /** For tests: replaces the measured load of this process. */
   readonly load?: (waiting: number) => Load;
@@ -164,7 +167,13 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   answerNotFound(app);
   rejectWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
-  shedLoad(app, options.load);
+  const { connections } = options;
+  if (connections) limitConnections(app.server, connections);
+  shedLoad(app, {
+    measure: options.load,
+    proxies: connections?.proxies ?? [],
+    perCaller: connections?.perAddress ?? Number.POSITIVE_INFINITY,
+  });
   deferBodies(app);
   await describeApi(app, options.info.manager_version);
 

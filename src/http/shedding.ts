@@ -1,5 +1,6 @@
+import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { FEDERATION_HEADER, MEMBER_HEADER } from '../peers/index.ts';
+import { type ConnectionLimits, Counter, clientAddressFinder } from '../lib/http/index.ts';
 import { HttpError } from './errors.ts';
 
 declare module 'fastify' {
@@ -44,31 +45,90 @@ export function isOverloaded({ upMs, lateMs, ownCpu, waiting }: Load): boolean {
   return upMs >= START_UP_MS && lateMs >= MAX_DELAY_MS && ownCpu >= MIN_OWN_CPU && waiting >= MIN_WAITING;
 }
 
+/** Whose credentials are remembered. With fewer, users count by their address again, with whom they may share it. */
+const MAX_REMEMBERED = 10_000;
+
+/**
+ * The users and clients to whom requests are attributed. A request is counted before its caller is authenticated, so the
+ * caller is known from an earlier request with the same credentials; until then the address counts. A client that invents
+ * credentials stays one client.
+ */
+class Callers {
+  readonly #byCredentials = new Map<string, string>();
+  readonly #addressOf: ReturnType<typeof clientAddressFinder>;
+
+  constructor(proxies: ConnectionLimits['proxies']) {
+    this.#addressOf = clientAddressFinder(proxies);
+  }
+
+  find({ headers, raw }: FastifyRequest): string {
+    const { authorization } = headers;
+    const user = authorization === undefined ? undefined : this.#byCredentials.get(hash('sha256', authorization));
+    return user ?? `address ${this.#addressOf(raw)}`;
+  }
+
+  /** Remembers the user whom a route has authenticated. */
+  learn({ headers, who }: FastifyRequest): void {
+    const { authorization } = headers;
+    if (!who || authorization === undefined) return;
+    const key = hash('sha256', authorization);
+    this.#byCredentials.delete(key);
+    this.#byCredentials.set(key, `user ${who}`);
+    const [oldest] = this.#byCredentials.keys();
+    if (this.#byCredentials.size > MAX_REMEMBERED && oldest !== undefined) this.#byCredentials.delete(oldest);
+  }
+}
+
+interface SheddingOptions {
+  readonly measure?: ((waiting: number) => Load) | undefined;
+  readonly proxies?: ConnectionLimits['proxies'];
+  /** Unanswered requests of one caller, also without overload. Behind a proxy it replaces the limit of connections. */
+  readonly perCaller?: number;
+}
+
 /**
  * Load shedding: rejects requests while the manager is overloaded, except those on which others depend: storage events,
- * jobs, messages of other managers, and `/health`, so that the manager is not restarted.
+ * jobs, messages of other managers, and `/health`, so that the manager is not restarted. It is fair: only callers with at
+ * least their share of the waiting requests are rejected, so that a flood of one user does not reject the others.
  */
-export function shedLoad(app: FastifyInstance, measure: (waiting: number) => Load = loadMeter(app)): void {
-  const waiting = new Set<FastifyRequest>();
+export function shedLoad(
+  app: FastifyInstance,
+  { measure = loadMeter(app), proxies = [], perCaller = Number.POSITIVE_INFINITY }: SheddingOptions = {},
+): void {
+  const waiting = new Map<FastifyRequest, string>();
+  const counts = new Counter<string>();
+  const callers = new Callers(proxies);
+  const end = (request: FastifyRequest) => {
+    const caller = waiting.get(request);
+    if (caller === undefined) return;
+    waiting.delete(request);
+    counts.remove(caller);
+  };
   app.addHook('onRequest', async (request, reply) => {
-    if (!isExempt(request) && isOverloaded(measure(waiting.size))) {
-      throw new HttpError('overloaded', 'the manager is overloaded: try again in a moment');
+    const caller = callers.find(request);
+    const own = counts.get(caller);
+    if (request.routeOptions.config.neverShed !== true) {
+      const others = counts.size - (own > 0 ? 1 : 0);
+      const hasShare = own * (others + 1) >= waiting.size;
+      if (hasShare && isOverloaded(measure(waiting.size))) {
+        throw new HttpError('overloaded', 'the manager is overloaded: try again in a moment');
+      }
+      if (own >= perCaller) {
+        throw new HttpError('overloaded', `${own} of your requests are not answered yet: try again in a moment`);
+      }
     }
-    waiting.add(request);
-    reply.raw.once('close', () => waiting.delete(request));
+    waiting.set(request, caller);
+    counts.add(caller);
+    reply.raw.once('close', () => end(request));
   });
   app.addHook('onSend', async (request) => {
-    waiting.delete(request);
+    callers.learn(request);
+    end(request);
   });
 }
 
 /** For routes that are never shed: rejecting their requests saves nothing, because the senders retry until they succeed. */
 export const NEVER_SHED = { config: { neverShed: true } } as const;
-
-const isExempt = ({ routeOptions, headers }: FastifyRequest) =>
-  routeOptions.config.neverShed === true ||
-  headers[MEMBER_HEADER] !== undefined ||
-  headers[FEDERATION_HEADER] !== undefined;
 
 const WINDOW_MS = 1_000;
 

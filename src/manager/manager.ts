@@ -26,7 +26,7 @@ import { type OpenedCluster, openCluster } from './cluster.ts';
 import { openDelegation } from './delegation.ts';
 import { type FederationLinks, type GetOwnerToken, openFederation } from './federation.ts';
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
-import { type OpenedStore, openStore } from './object-store.ts';
+import { type OpenedStore, openStore, toConnectionLimits } from './object-store.ts';
 import { type OpenProviders, openProviders } from './provider-buckets.ts';
 import { openReadiness } from './readiness.ts';
 import { openTracing } from './tracing.ts';
@@ -174,6 +174,7 @@ export async function startManager(
     corsOrigins: config.corsOrigins,
     readTimeoutMs: config.readTimeoutSeconds * 1000,
     audit,
+    connections: toConnectionLimits(config),
     logger: log,
   });
   opened.defer(() => close(app, log));

@@ -4,6 +4,7 @@ import { EmbeddedEvents, EmbeddedStore } from '../adapters/object-stores/embedde
 import type { PlainS3Store } from '../adapters/object-stores/s3/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
 import type { DiskSpace } from '../lib/disk-space.ts';
+import type { ConnectionLimits } from '../lib/http/index.ts';
 import type { EventSource, ObjectStore, SecretStore, StoreKeys } from '../ports/index.ts';
 import { type IdentitySeal, openObjectStore } from '../s3-server/index.ts';
 import { adoptBuckets } from '../services/index.ts';
@@ -44,6 +45,13 @@ export async function openStore(
   return open(config, endpoint, cluster, keys, log);
 }
 
+/** Each port has these limits of its own. */
+export const toConnectionLimits = (config: Config): ConnectionLimits => ({
+  total: config.maxConnections,
+  perAddress: config.maxConnectionsPerAddress,
+  proxies: config.trustedProxies,
+});
+
 async function openEmbedded(
   config: Config,
   seal: IdentitySeal,
@@ -57,6 +65,7 @@ async function openEmbedded(
     manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
     seal,
     shortage: () => disk?.shortage,
+    connections: toConnectionLimits(config),
     report: (error, request) => log.error({ err: error, ...request }, 'object store request failed'),
   });
   try {

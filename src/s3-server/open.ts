@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ConnectionLimits } from '../lib/http/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import { type ReportFault, S3Server, type ServedStore } from './http/server.ts';
 import { objectsInProcess } from './in-process.ts';
@@ -31,6 +32,8 @@ export interface ObjectStoreOptions {
   readonly shortage?: () => string | undefined;
   /** Called with errors that a client did not cause. */
   readonly report?: ReportFault;
+  /** Without it, connections have no limits. */
+  readonly connections?: ConnectionLimits;
 }
 
 /** How often stale multipart uploads are removed, in milliseconds. */
@@ -88,7 +91,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
     empty,
     report,
   };
-  const server = new S3Server(served);
+  const server = new S3Server(served, options.connections);
   for (const bucket of buckets.pendingRemovals()) empty(bucket);
   begin('sweep', () => files.sweep((file) => contents.isReferenced(file), stopped));
   forgetStale();

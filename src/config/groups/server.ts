@@ -1,4 +1,4 @@
-import { listenAddress } from '../kinds/network.ts';
+import { addressesOrNetworks, listenAddress } from '../kinds/network.ts';
 import * as kind from '../kinds/single.ts';
 import type { Settings } from './setting.ts';
 
@@ -26,6 +26,27 @@ export const server = {
     kind: kind.seconds,
     default: '300',
     meaning: 'How long an answer may take, including a synchronous invocation.',
+  },
+  maxConnections: {
+    name: 'OSCAR_MAX_CONNECTIONS',
+    kind: kind.count,
+    default: '8192',
+    meaning:
+      'Open connections of all clients together, at the port of the manager and at that of its object store each.',
+  },
+  maxConnectionsPerAddress: {
+    name: 'OSCAR_MAX_CONNECTIONS_PER_ADDRESS',
+    kind: kind.count,
+    default: '1024',
+    meaning:
+      'Open connections of one address. Connections of `OSCAR_TRUSTED_PROXIES` are not counted; behind them, this is the ' +
+      'number of unanswered requests of one client.',
+  },
+  trustedProxies: {
+    name: 'OSCAR_TRUSTED_PROXIES',
+    kind: addressesOrNetworks,
+    default: '',
+    meaning: 'Proxies, such as an ingress, whose `X-Forwarded-For` names the address of the client.',
   },
   corsOrigins: {
     name: 'OSCAR_CORS_ORIGINS',

@@ -52,6 +52,11 @@ export interface NetworkSetting {
 
 export const networks = listOf('networks such as `10.0.0.0/8` or `fd00::/8`, separated by commas', readNetwork);
 
+export const addressesOrNetworks = listOf(
+  'addresses or networks such as `10.0.0.7` or `10.0.0.0/8`, separated by commas',
+  (text) => readNetwork(isIP(text) === 0 ? text : `${text}/${isIP(text) === 4 ? 32 : 128}`),
+);
+
 function readNetwork(text: string): NetworkSetting | undefined {
   const [, address = '', digits] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
   const family = isIP(address);

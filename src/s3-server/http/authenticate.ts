@@ -3,7 +3,14 @@ import type { IncomingMessage } from 'node:http';
 import { S3Error } from '../lib/errors.ts';
 import type { RequestTarget } from '../signature/request-target.ts';
 import { readClaimV2, verifyV2 } from '../signature/signature-v2.ts';
-import { ChunkSignatures, type Claim, readHeaderClaim, readQueryClaim, verifyV4 } from '../signature/signature-v4.ts';
+import {
+  ChunkSignatures,
+  type Claim,
+  checkTime,
+  readHeaderClaim,
+  readQueryClaim,
+  verifyV4,
+} from '../signature/signature-v4.ts';
 import type { Identities } from '../store/identities.ts';
 import { type Authenticated, headerNames, headerReader } from './exchange.ts';
 
@@ -35,14 +42,32 @@ export function authenticate(request: IncomingMessage, target: RequestTarget, de
   throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
 }
 
-/** The same for a request to STS: the scope names another service, and the hash is that of the received body. */
+/**
+ * Rejects a request to STS before its body is read if its access key is not known, or if it is too old. A client that sends the
+ * hash of the body must also have signed it. Other clients do not send it, so their signature is verified with the body.
+ */
+export function precheckSts(request: IncomingMessage, target: RequestTarget, deps: AuthenticateDeps): void {
+  const claim = readStsClaim(request);
+  const announced = headerReader(request)('x-amz-content-sha256');
+  if (announced !== undefined) authenticateV4(claim, request, target, announced, deps);
+  else {
+    deps.identities.signer(claim.accessKey, claim.token);
+    checkTime(claim, deps.now());
+  }
+}
+
+/** The same as `authenticate` for a request to STS: the scope names another service, and the hash is that of the received body. */
 export function authenticateSts(request: IncomingMessage, target: RequestTarget, body: Buffer, deps: AuthenticateDeps) {
+  return authenticateV4(readStsClaim(request), request, target, hash('sha256', body, 'hex'), deps);
+}
+
+function readStsClaim(request: IncomingMessage): Claim {
   const header = headerReader(request);
   const authorization = header('authorization');
   if (authorization === undefined) throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
   const claim = readHeaderClaim(authorization, header);
   if (claim.scope.service !== 'sts') throw wrongService(claim);
-  return authenticateV4(claim, request, target, hash('sha256', body, 'hex'), deps);
+  return claim;
 }
 
 function authenticateV4(

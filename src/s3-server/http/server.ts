@@ -1,11 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type ConnectionLimits, limitConnections } from '../../lib/http/index.ts';
 import { S3Error } from '../lib/errors.ts';
 import { escapeXml } from '../lib/xml.ts';
 import { receiveInMemory } from '../payload/receive.ts';
 import { type RequestTarget, readTarget } from '../signature/request-target.ts';
 import type { StoreDatabase } from '../store/database.ts';
-import { authenticate, authenticateSts } from './authenticate.ts';
+import { authenticate, authenticateSts, precheckSts } from './authenticate.ts';
 import { type CorsRule, CorsRules, corsHeaders, preflight } from './cors.ts';
 import { Exchange, type S3Response, type Store } from './exchange.ts';
 import { findOperation } from './route.ts';
@@ -24,8 +25,8 @@ const MAX_HEADER_BYTES = 32 * 1024;
  */
 const STOP_TIME = 5_000;
 
-/** The body of an STS request: a policy of a few thousand characters, form-encoded. */
-const MAX_FORM_BYTES = 256 * 1024;
+/** The body of an STS request: a few fields and a policy of 2,048 characters, each at most nine bytes when form-encoded. */
+const MAX_FORM_BYTES = 32 * 1024;
 
 /** Called with errors that the client did not cause. */
 export type ReportFault = (error: unknown, about: { requestId: string; method: string; path: string }) => void;
@@ -45,7 +46,7 @@ export class S3Server {
   #requests = 0;
   #endpoint = '';
 
-  constructor(store: ServedStore) {
+  constructor(store: ServedStore, connections?: ConnectionLimits) {
     this.#store = store;
     this.#server = createServer({
       requestTimeout: 0,
@@ -54,6 +55,7 @@ export class S3Server {
       maxHeaderSize: MAX_HEADER_BYTES,
       noDelay: true,
     });
+    if (connections) limitConnections(this.#server, connections);
     this.#server.timeout = IDLE_TIMEOUT;
     this.#server.on('request', (request, response) => this.#begin(request, response, false));
     this.#server.on('checkContinue', (request, response) => this.#begin(request, response, true));
@@ -144,6 +146,7 @@ export class S3Server {
     requestId: string,
     proceed: () => void,
   ): Promise<S3Response> {
+    precheckSts(request, target, this.#store);
     const length = Number(request.headers['content-length'] ?? Number.NaN);
     if (Number.isNaN(length)) throw new S3Error('MissingContentLength');
     if (length > MAX_FORM_BYTES) throw new S3Error('MaxMessageLengthExceeded');

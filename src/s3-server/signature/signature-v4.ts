@@ -146,7 +146,8 @@ export function equalConstantTime(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-function checkTime(claim: Claim, now: number): void {
+/** Throws unless the claim is valid at `now`. */
+export function checkTime(claim: Claim, now: number): void {
   if (claim.expires === undefined) {
     if (Math.abs(now - claim.time) > SKEW) throw new S3Error('RequestTimeTooSkewed');
     return;
