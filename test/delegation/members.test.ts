@@ -210,7 +210,10 @@ describe('run once', () => {
     await origin.outside.put(people.alice, 'thrice/in/x', 'x');
     await eventually(() => assert.equal(runsOf('thrice'), 1));
     const [offer] = offersTo(a, 'thrice');
-    const headers = { 'x-oscar-member': String(offer?.headers['x-oscar-member']) };
+    const headers = {
+      'x-oscar-member': String(offer?.headers['x-oscar-member']),
+      'content-digest': String(offer?.headers['content-digest']),
+    };
     const again = () => a.call('POST', '/job/thrice', { headers, body: offer?.body });
     const { name } = await eventually(async () => {
       const [job] = await origin.outside.jobs(people.alice, 'thrice');

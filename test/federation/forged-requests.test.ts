@@ -61,7 +61,10 @@ function sign(
   const digest = createHash('sha256').update(body).digest('hex');
   const lines = [method, path, query, digest, time, nonce].join('\n');
   const signature = createHmac('sha256', key).update(lines).digest('hex');
-  return { 'x-oscar-member': [uid, who, time, nonce, signature].join(';') };
+  return {
+    'x-oscar-member': [uid, who, time, nonce, signature].join(';'),
+    ...(body !== '' && { 'content-digest': `sha-256=:${createHash('sha256').update(body).digest('base64')}:` }),
+  };
 }
 
 const ask = (
@@ -212,7 +215,10 @@ describe('replay: a recorded request that is sent again', () => {
     assert.match(second?.body ?? '', /"revision":2/);
     const replay = () =>
       a.call('PUT', path, {
-        headers: { 'x-oscar-member': String(second?.headers['x-oscar-member']) },
+        headers: {
+          'x-oscar-member': String(second?.headers['x-oscar-member']),
+          'content-digest': String(second?.headers['content-digest']),
+        },
         body: second?.body,
       });
     expectStatus(await replay(), 409);

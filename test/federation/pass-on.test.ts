@@ -169,7 +169,10 @@ describe('forward: the coordinator', () => {
     const again = {
       as: String(headers.authorization),
       body,
-      headers: { 'x-oscar-member': String(headers['x-oscar-member']) },
+      headers: {
+        'x-oscar-member': String(headers['x-oscar-member']),
+        'content-digest': String(headers['content-digest']),
+      },
     };
     expectStatus(await origin.call('POST', path, again), 401);
   });
@@ -199,7 +202,10 @@ describe('forward: the coordinator', () => {
     const { a, origin, people } = them;
     const answered = Promise.withResolvers<number>();
     origin.wire.interfere(async (seen, response) => {
-      const headers = { 'x-oscar-member': String(seen.headers['x-oscar-member']) };
+      const headers = {
+        'x-oscar-member': String(seen.headers['x-oscar-member']),
+        'content-digest': String(seen.headers['content-digest']),
+      };
       const answer = await origin.call(seen.method, seen.path, { body: seen.body, headers, ...(as && { as }) });
       answered.resolve(answer.status);
       response.writeHead(409).end();
