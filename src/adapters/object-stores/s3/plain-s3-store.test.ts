@@ -149,7 +149,7 @@ test('events: rules that the store rejects because of other rules are reported, 
   front.refused = (method, path) => isRules(method, path) && path.includes('odd-b');
   Object.assign(front, { status: 400, word: 'InvalidArgument' });
   await store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' });
-  assert.match(reported.join(), /does not take the rules of the bucket "odd-b", new objects are found late/);
+  assert.match(reported.join(), /rejects the event rules of the bucket "odd-b", so new objects are found late/);
   front.status = 503;
   await assert.rejects(store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' }), { code: 'unavailable' });
 });
