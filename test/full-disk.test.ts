@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeleteBucketCommand, DeleteObjectCommand, S3ServiceException } from '@aws-sdk/client-s3';
 import { eventually, Outside, service } from './support/jobs.ts';
@@ -67,6 +68,54 @@ diskTest(
     await outside.put(ADMIN, 'copy/in/after', 'after');
     await outside.allEnded('copy', 2);
     assert.deepEqual(await outside.keys(ADMIN, 'copy'), ['in/after', 'in/before', 'out/after', 'out/before']);
+  },
+  { size: '128m' },
+);
+
+diskTest(
+  'full disk: an attempt whose input does not fit waits, and runs when there is space',
+  async (disk) => {
+    const manager = await start(disk, { OSCAR_LOCAL_CPU: '100m' });
+    const outside = new Outside(manager.url);
+    const gate = join(disk.path, 'gate');
+    writeFileSync(gate, '');
+    const token = await outside.create(ADMIN, service('gate', `while [ -e ${gate} ]; do sleep 0.05; done`));
+    await outside.create(ADMIN, service('copy', COPY));
+    const id = await outside.submit(token, 'gate', 'x');
+    await outside.running(ADMIN, 'gate', id);
+    const content = 'x'.repeat(6 * MIB);
+    await outside.put(ADMIN, 'copy/in/large', content);
+    await eventually(async () => assert.equal((await outside.jobs(ADMIN, 'copy')).length, 1));
+    const filler = new DiskFiller(disk.path);
+    filler.fillBut(2 * MIB);
+    rmSync(gate);
+    await eventually(async () => {
+      const [job] = await outside.jobs(ADMIN, 'copy');
+      assert.match(job?.message ?? '', /^waits for disk space: .*ENOSPC/);
+    });
+    filler.remove();
+    assert.equal((await outside.onlyJob('copy')).state, 'succeeded');
+    assert.equal(await outside.get(ADMIN, 'copy/out/large'), content);
+  },
+  { size: '128m' },
+);
+
+diskTest(
+  'full disk: results that do not fit into the store wait, and are stored when there is space',
+  async (disk) => {
+    const manager = await start(disk, {});
+    const outside = new Outside(manager.url);
+    const token = await outside.create(ADMIN, service('make', 'head -c 6291456 /dev/zero > "$TMP_OUTPUT_DIR/large"'));
+    const filler = new DiskFiller(disk.path);
+    filler.fillBut(9 * MIB);
+    const id = await outside.submit(token, 'make', 'x');
+    await eventually(async () => {
+      assert.match(await outside.log('make', id), /the output is not delivered yet: .*the store is full/);
+    });
+    assert.equal((await outside.job(ADMIN, 'make', id)).state, 'running');
+    filler.remove();
+    assert.equal((await outside.ended('make', id)).state, 'succeeded');
+    assert.equal((await outside.get(ADMIN, 'make/out/large'))?.length, 6 * MIB);
   },
   { size: '128m' },
 );

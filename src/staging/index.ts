@@ -22,3 +22,4 @@ export { POD_WRAPPER, WARM_WRAPPER } from './pod/wrapper.ts';
 export { createObjectProbe } from './transfers/object-probe.ts';
 export type { Staging } from './transfers/staging.ts';
 export { createStaging } from './transfers/worker-pool.ts';
+export { FULL_STORE_PATIENCE, StagingError } from './transfers/errors.ts';

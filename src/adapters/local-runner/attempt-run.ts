@@ -3,11 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDiskFull } from '../../lib/disk-reserve.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';
 import type { Observation, StopReason } from '../../ports/index.ts';
-import type { Staging } from '../../staging/index.ts';
+import { FULL_STORE_PATIENCE, type Staging, StagingError } from '../../staging/index.ts';
 import type { AttemptFiles } from './attempt-files.ts';
 import { LaunchError, type Launcher, type LaunchOrder, type Run, type RunEnd } from './launcher.ts';
 import type { AttemptLog } from './log-file.ts';
@@ -103,7 +104,7 @@ export class AttemptRun {
 
   async #resumeOrStart(): Promise<Ended> {
     const found = await this.#unlessDetached(this.#deps.launcher.find(this.#toLaunchOrder()));
-    const begun = found ?? (await this.#prepareAndLaunch());
+    const begun = found ?? (await this.#launchWhenSpace());
     if ('phase' in begun) return begun;
     this.#setObservation({ phase: 'running', startedAt: begun.startedAt });
     const end = await this.#waitForEnd(begun, { stoppable: !this.#wasDelivering(found) });
@@ -116,13 +117,29 @@ export class AttemptRun {
     return found !== undefined && (outputs.length > 0 || manifest !== undefined) && this.#files.hasBegunDelivery();
   }
 
-  async #prepareAndLaunch(): Promise<Run | Ended> {
+  /** The script has not run, so an attempt that finds the disk full waits and begins again. */
+  async #launchWhenSpace(): Promise<Run | Ended> {
+    for (let tries = 1; ; tries++) {
+      try {
+        // Progress of a retry would hide the reason for which it waits.
+        return await this.#prepareAndLaunch(tries === 1 ? undefined : () => undefined);
+      } catch (error) {
+        if (!isForSpace(error)) throw error;
+        // The part of the input that has arrived would keep the disk full.
+        await this.#files.clear().catch(() => undefined);
+        this.#setObservation({ phase: 'preparing', message: `waits for disk space: ${toMessage(error)}` });
+        await this.#pause(backoffDelay(tries, RETRY));
+        if (this.#stopReason) return this.#toEnded('stopped', 'Stopped', `it was stopped: ${this.#stopReason}`);
+      }
+    }
+  }
+
+  async #prepareAndLaunch(report = (message: string) => this.#setObservation({ phase: 'preparing', message })): Promise<Run | Ended> {
     const { launcher } = this.#deps;
     const order = this.#toLaunchOrder();
     const abort = new AbortController();
     try {
       await this.#unlessDetached(this.#files.clear());
-      const report = (message: string) => this.#setObservation({ phase: 'preparing', message });
       const ready = Promise.all([launcher.prepare(order, report, abort.signal), this.#stageIn(report)]);
       await this.#unlessDetached(Promise.race([ready, this.#stop.promise]));
       if (this.#stopReason) {
@@ -131,6 +148,7 @@ export class AttemptRun {
       }
       return await this.#unlessDetached(launcher.launch(order));
     } catch (error) {
+      if (isForSpace(error)) throw error;
       if (error instanceof LaunchError) return this.#toEnded('failed', error.reason, error.message);
       if (error instanceof StageInError) return this.#toEnded('failed', 'InputFailed', error.message);
       throw error;
@@ -220,14 +238,15 @@ export class AttemptRun {
 
   /** Retries until the patience of the attempt is over, or it is stopped. */
   async #uploadWithRetries(left: boolean, resumed: boolean): Promise<string | undefined> {
-    const until = Date.now() + (this.#attempt.patience ?? 0);
+    const began = Date.now();
     for (let tries = 1; ; tries++) {
       const before = tries > 1;
       try {
         return await this.#upload(left, resumed || before);
       } catch (error) {
         const wait = backoffDelay(tries, RETRY);
-        if (error instanceof Detached || this.#stopReason || Date.now() + wait > until) throw error;
+        const patience = isForSpace(error) ? FULL_STORE_PATIENCE : (this.#attempt.patience ?? 0);
+        if (error instanceof Detached || this.#stopReason || Date.now() + wait > began + patience) throw error;
         if (!before) this.log.notice(`the output is not delivered yet: ${toMessage(error)}`, Date.now());
         await this.#pause(wait);
       }
@@ -340,6 +359,12 @@ export class AttemptRun {
 }
 
 class StageInError extends Error {}
+
+/** There is no space on the disk of this machine, or in a store. */
+function isForSpace(error: unknown): boolean {
+  if (error instanceof StagingError) return error.code === 'disk-full' || error.code === 'store-full';
+  return isDiskFull(error) || (error instanceof Error && error.cause !== undefined && isForSpace(error.cause));
+}
 
 const toMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 

@@ -1,6 +1,7 @@
 import { createReadStream, existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { isDiskFull } from '../../lib/disk-reserve.ts';
 import type { Attempt } from '../../model/job/index.ts';
 import {
   type LogOptions,
@@ -76,8 +77,13 @@ class LocalRunner implements Runner {
       throw new TypeError(`${JSON.stringify(attempt.name)} is not a valid name of an attempt`);
     const files = this.#files(attempt.name);
     if (this.#runs.has(attempt.name) || this.#hasEnded(files)) return;
-    files.create(attempt);
-    this.#startRun(attempt, files);
+    try {
+      files.create(attempt);
+      this.#startRun(attempt, files);
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      throw new StoreError('unavailable', 'waits for disk space', { cause: error });
+    }
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {

@@ -74,7 +74,8 @@ async function run(
   const heartbeat = new Heartbeat(jobs);
   heartbeat.report(record);
   try {
-    await jobs.runner.start(attempt);
+    // A full disk is unavailable too. Starting again is a no-op if the attempt has started.
+    await untilAvailable(() => jobs.runner.start(attempt), record, jobs, stopping, wanted);
     // A stop that was requested before the attempt existed is in `wanted`.
     if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
     let writtenAt = jobs.now();

@@ -5,7 +5,7 @@ import { Slots } from '../../lib/concurrency.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import type { ObjectAt } from '../../model/job/index.ts';
 import { Connections } from '../transfers/connections.ts';
-import { StagingError } from '../transfers/errors.ts';
+import { FULL_STORE_PATIENCE, StagingError } from '../transfers/errors.ts';
 import {
   lazyStores,
   openOutput,
@@ -89,7 +89,7 @@ async function uploadWithRetries(
   connections: Connections,
 ): Promise<string | undefined> {
   const { orders, parts, retrySignal, notify } = delivery;
-  const until = Date.now() + (orders.patience ?? 0);
+  const began = Date.now();
   const { files, notes } = await planUploads(directory, orders);
   for (const note of notes.slice(0, NOTES)) notify(note);
   if (notes.length > NOTES) notify(`and ${notes.length - NOTES} more notes`);
@@ -100,7 +100,9 @@ async function uploadWithRetries(
       return await uploadAll(directory, files, uploaded, delivery, connections);
     } catch (error) {
       const wait = backoffDelay(failures, RETRY);
-      if (retrySignal.aborted || Date.now() + wait > until) throw error;
+      const full = error instanceof StagingError && error.code === 'store-full';
+      const patience = full ? FULL_STORE_PATIENCE : (orders.patience ?? 0);
+      if (retrySignal.aborted || Date.now() + wait > began + patience) throw error;
       if (failures === 1) notify(`the output is not delivered yet: ${errorMessage(error)}`);
       await pause(wait, undefined, { signal: retrySignal }).catch(() => undefined);
     }

@@ -1,5 +1,6 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
+import { isDiskFull } from '../../lib/disk-reserve.ts';
 import { StagingError } from './errors.ts';
 import { type RemoteObject, type StoreOpener, TransferError, withRetries } from './remote-store.ts';
 import type { FetchOrder } from './staging.ts';
@@ -12,7 +13,7 @@ export async function fetchObject({ from, to, access, eTag }: FetchOrder, openSt
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const where = from.bucket === '' ? from.store : `${from.store}, bucket "${from.bucket}"`;
-    throw new StagingError('input-failed', `the input "${from.key}" could not be read from ${where}: ${why}`, {
+    throw new StagingError(isDiskFull(cause) ? 'disk-full' : 'input-failed', `the input "${from.key}" could not be read from ${where}: ${why}`, {
       cause,
     });
   }

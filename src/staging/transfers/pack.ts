@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
+import { isDiskFull } from '../../lib/disk-reserve.ts';
 import { StagingError } from './errors.ts';
 import { writeAtomically } from './fetch.ts';
 import { openOutput } from './remote-store.ts';
@@ -18,7 +19,7 @@ export async function pack(directory: string, to: string): Promise<boolean> {
     await writeAtomically(to, base64(content));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StagingError('output-failed', `the answer could not be created: ${why}`, { cause });
+    throw new StagingError(isDiskFull(cause) ? 'disk-full' : 'output-failed', `the answer could not be created: ${why}`, { cause });
   }
   return true;
 }

@@ -41,9 +41,12 @@ export interface RemoteObject {
 export class TransferError extends Error {
   /** Whether a retry may succeed. */
   readonly retryable: boolean;
+  /** The store has no space now. */
+  readonly full: boolean;
 
-  constructor(message: string, options: ErrorOptions & { readonly retryable: boolean }) {
+  constructor(message: string, options: ErrorOptions & { readonly retryable: boolean; readonly full?: boolean }) {
     super(message, options);
+    this.full = options.full ?? false;
     this.name = 'TransferError';
     this.retryable = options.retryable;
   }

@@ -119,7 +119,8 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Describes why a request to a store failed, after the SDK's retries. */
 export function toS3TransferError(cause: unknown, host: string): TransferError {
   if (cause instanceof TransferError) return cause;
-  return new TransferError(explainFailure(cause, host), { cause, retryable: false });
+  const full = cause instanceof S3ServiceException && cause.name === 'XMinioStorageFull';
+  return new TransferError(explainFailure(cause, host), { cause, retryable: false, full });
 }
 
 function explainFailure(error: unknown, host: string): string {

@@ -8,7 +8,7 @@ import {
   writeManifest,
 } from '../../model/job/index.ts';
 import { StagingError } from './errors.ts';
-import { openOutput, type RemoteStore, toOutputFile, withRetries } from './remote-store.ts';
+import { openOutput, type RemoteStore, TransferError, toOutputFile, withRetries } from './remote-store.ts';
 import type { UploadOrder } from './staging.ts';
 
 export interface UploadDeps {
@@ -81,7 +81,8 @@ function toManifestFiles(uploaded: readonly Uploaded[]): ManifestFile[] {
 function failure(what: string, { store, bucket }: ObjectAt, cause: unknown): StagingError {
   const why = cause instanceof Error ? cause.message : String(cause);
   const where = bucket === '' ? store : `${store}, bucket "${bucket}"`;
-  return new StagingError('output-failed', `${what} could not be written to ${where}: ${why}`, { cause });
+  const code = cause instanceof TransferError && cause.full ? 'store-full' : 'output-failed';
+  return new StagingError(code, `${what} could not be written to ${where}: ${why}`, { cause });
 }
 
 const tooMany = (count: number) =>

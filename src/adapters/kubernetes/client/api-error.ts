@@ -97,9 +97,13 @@ export function toStoreError(error: unknown, doing: string): unknown {
     case 413:
       return new StoreError('too-large', `the manager could not ${doing}: ${message}`, options);
     default:
-      return new StoreError('unavailable', `the manager could not ${doing}: ${message}`, options);
+      return new StoreError('unavailable', `the manager could not ${doing}: ${message}${hint(message)}`, options);
   }
 }
+
+/** etcd rejects all writes at its quota until the operator has made space and disarmed the alarm. */
+const hint = (message: string) =>
+  message.includes('database space exceeded') ? ': etcd is full; compact and defragment it, then disarm its alarm' : '';
 
 function terminating(message: string): string {
   const namespace = /namespace "?([a-z0-9-]+)"? because/.exec(message)?.[1] ?? '';

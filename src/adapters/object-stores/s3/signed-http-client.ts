@@ -177,6 +177,7 @@ const HINTS: Readonly<Record<string, string>> = {
     'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store, or with OSCAR_EXTERNAL_STORE=s3 ' +
     'of an account with all rights on S3',
   RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
+  XMinioStorageFull: 'it is full: delete objects that are not needed, or enlarge it',
 };
 
 /** Temporary errors, and errors that the operator can fix: the same request may succeed later. */
