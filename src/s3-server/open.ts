@@ -46,7 +46,7 @@ const LONGEST_EXPIRY = 604_800;
 export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer {
   const { directory, region, manager, now = Date.now } = options;
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const database = new StoreDatabase(join(directory, 'objects.db'));
+  const database = new StoreDatabase(join(directory, 'objects.db'), join(directory, 'deployment-id'));
   const files = new ContentFiles(directory);
   const contents = new Contents(database);
   const outbox = new Outbox(database);

@@ -134,7 +134,9 @@ export class AttemptRun {
     }
   }
 
-  async #prepareAndLaunch(report = (message: string) => this.#setObservation({ phase: 'preparing', message })): Promise<Run | Ended> {
+  async #prepareAndLaunch(
+    report = (message: string) => this.#setObservation({ phase: 'preparing', message }),
+  ): Promise<Run | Ended> {
     const { launcher } = this.#deps;
     const order = this.#toLaunchOrder();
     const abort = new AbortController();

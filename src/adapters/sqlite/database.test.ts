@@ -170,5 +170,5 @@ test('migration: a database of a later version is rejected unchanged', (t) => {
 test('open: the error for a file that is not a database names it', (t) => {
   const path = join(temporaryDirectory(t), 'test.db');
   writeFileSync(path, 'not a database, but long enough to look at '.repeat(100));
-  assert.throws(() => new Database(path), { code: 'unusable', message: /test\.db cannot be opened: .*not a database/ });
+  assert.throws(() => new Database(path), { code: 'damaged', message: /test\.db is damaged: .*not a database/ });
 });

@@ -2,6 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseFile } from '../../lib/database-file.ts';
 import { DiskReserve, isDiskFull, SMALL_LOG } from '../../lib/disk-reserve.ts';
 import { GroupCommit, LogFile } from '../../lib/group-commit.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
@@ -44,11 +45,18 @@ export class Database {
   readonly #writes: GroupCommit;
   #closed = false;
 
-  constructor(path: string, migrations: readonly string[] = MIGRATIONS) {
+  readonly #file: DatabaseFile;
+
+  /** `usedBefore` is a file that exists once the database has been used. */
+  constructor(path: string, migrations: readonly string[] = MIGRATIONS, usedBefore = `${path}-in-use`) {
+    this.#file = new DatabaseFile(path);
+    const loss = this.#file.findLoss(usedBefore);
+    if (loss !== undefined) throw new DataDirectoryError('damaged', loss);
     this.#reserve = openReserve(path);
     const { database, log } = openWithReserve(path, migrations, this.#reserve);
     this.#database = database;
     this.#log = log;
+    this.#file.markInUse();
     this.#reserve.refill();
     this.#writes = new GroupCommit({
       database,
@@ -95,6 +103,7 @@ export class Database {
     if (this.#closed) return;
     this.#closed = true;
     this.#writes.finish();
+    this.#file.markClosed();
     this.#database.close();
     this.#log.close();
     this.#reserve.close();
@@ -134,6 +143,8 @@ function openDatabase(path: string, migrations: readonly string[]): { database: 
   const database = open(path);
   try {
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
+    const damage = new DatabaseFile(path).findDamage(database);
+    if (damage !== undefined) throw new DataDirectoryError('damaged', damage);
     migrate(database, path, migrations);
     const log = new LogFile(path);
     syncDirectory(dirname(path));
@@ -170,6 +181,8 @@ function migrate(database: DatabaseSync, path: string, migrations: readonly stri
 }
 
 function toUnusableError(path: string, cause: unknown): DataDirectoryError {
+  const damage = new DatabaseFile(path).explain(cause);
+  if (damage !== undefined) return new DataDirectoryError('damaged', damage, { cause });
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new DataDirectoryError('unusable', `the database ${path} cannot be opened: ${reason}`, { cause });
 }

@@ -7,6 +7,7 @@ import { temporaryDirectory } from '../../../test/support/temporary-directory.ts
 import { Secret } from '../../lib/secret.ts';
 import { revealed, sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
+import { Database } from './database.ts';
 import { type LocalCluster, openLocalCluster } from './index.ts';
 
 async function withCluster<T>(directory: string, use: (cluster: LocalCluster) => Promise<T>): Promise<T> {
@@ -74,6 +75,8 @@ test('sealing key: a key of another directory is rejected at start', async (t) =
 
 test('sealing key: a key is used again if the first start ended before the database was complete', async (t) => {
   const directory = temporaryDirectory(t);
+  // The key is created after the database, and the proof of the key is stored last.
+  new Database(join(directory, 'manager.db')).close();
   writeFileSync(join(directory, 'secret.key'), randomBytes(32), { mode: 0o600 });
   await withCluster(directory, ({ settings }) => settings.read());
 });

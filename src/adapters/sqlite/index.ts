@@ -32,7 +32,9 @@ export interface LocalClusterOptions {
 export function openLocalCluster({ directory, now = Date.now }: LocalClusterOptions): LocalCluster {
   using opened = new DisposableStack();
   const held = opened.adopt(lockDataDirectory(directory), (data) => data.release());
-  const database = opened.adopt(new Database(held.file('manager.db')), (file) => file.close());
+  const database = opened.adopt(new Database(held.file('manager.db'), undefined, held.file('secret.key')), (file) =>
+    file.close(),
+  );
   const seal = openSeal(held, database);
   // No other process uses the directory, so the reservations in it belong to requests that died with an earlier manager.
   if (database.query('SELECT 1 FROM reservations LIMIT 1').get()) database.query('DELETE FROM reservations').run();

@@ -1,14 +1,15 @@
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseFile } from '../../lib/database-file.ts';
 import { DiskReserve, isDiskFull } from '../../lib/disk-reserve.ts';
 import { GroupCommit, LogFile } from '../../lib/group-commit.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import { S3Error } from '../lib/errors.ts';
 
-/** Why the store could not be opened: another process uses it, a newer version wrote it, or the disk has an error. */
-class ObjectStoreError extends OscarError<'in-use' | 'newer' | 'unusable'> {}
+/** Why the store could not be opened: another process uses it, a newer version wrote it, files are damaged, or the disk has an error. */
+class ObjectStoreError extends OscarError<'in-use' | 'newer' | 'unusable' | 'damaged'> {}
 
 /** SQLite's error code if another process has the lock. */
 const SQLITE_BUSY = 5;
@@ -34,7 +35,13 @@ export class StoreDatabase {
   readonly #writes: GroupCommit;
   #closed = false;
 
-  constructor(path: string) {
+  readonly #file: DatabaseFile;
+
+  /** `usedBefore` is a file that exists once the database has been used. */
+  constructor(path: string, usedBefore = `${path}-in-use`) {
+    this.#file = new DatabaseFile(path);
+    const loss = this.#file.findLoss(usedBefore);
+    if (loss !== undefined) throw new ObjectStoreError('damaged', loss);
     // Created here because SQLite would make it readable for everybody. SQLite's other files get the mode of this one.
     closeSync(openSync(path, 'a', 0o600));
     this.#database = new DatabaseSync(path, { timeout: 0, defensive: true });
@@ -43,9 +50,12 @@ export class StoreDatabase {
       this.#database.exec(`
         PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY;`);
+      const damage = this.#file.findDamage(this.#database);
+      if (damage !== undefined) throw new ObjectStoreError('damaged', damage);
       migrate(this.#database, path);
       this.#log = new LogFile(path);
       syncDirectory(dirname(path));
+      this.#file.markInUse();
       this.#reserve = new DiskReserve(`${path}-reserve`);
       this.#reserve.refill();
     } catch (error) {
@@ -92,6 +102,7 @@ export class StoreDatabase {
     if (this.#closed) return;
     this.#closed = true;
     this.#writes.finish();
+    this.#file.markClosed();
     this.#database.close();
     this.#log.close();
     this.#reserve.close();
@@ -121,6 +132,8 @@ function toStoreError(path: string, error: unknown): ObjectStoreError {
     const message = `the object store ${path} is in use by another process: stop that process, or choose another directory`;
     return new ObjectStoreError('in-use', message, { cause: error });
   }
+  const damage = new DatabaseFile(path).explain(error);
+  if (damage !== undefined) return new ObjectStoreError('damaged', damage, { cause: error });
   const reason = error instanceof Error ? error.message : String(error);
   return new ObjectStoreError('unusable', `the object store ${path} cannot be opened: ${reason}`, { cause: error });
 }

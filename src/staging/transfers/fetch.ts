@@ -13,9 +13,13 @@ export async function fetchObject({ from, to, access, eTag }: FetchOrder, openSt
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const where = from.bucket === '' ? from.store : `${from.store}, bucket "${from.bucket}"`;
-    throw new StagingError(isDiskFull(cause) ? 'disk-full' : 'input-failed', `the input "${from.key}" could not be read from ${where}: ${why}`, {
-      cause,
-    });
+    throw new StagingError(
+      isDiskFull(cause) ? 'disk-full' : 'input-failed',
+      `the input "${from.key}" could not be read from ${where}: ${why}`,
+      {
+        cause,
+      },
+    );
   }
 }
 

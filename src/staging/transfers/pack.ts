@@ -19,7 +19,11 @@ export async function pack(directory: string, to: string): Promise<boolean> {
     await writeAtomically(to, base64(content));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StagingError(isDiskFull(cause) ? 'disk-full' : 'output-failed', `the answer could not be created: ${why}`, { cause });
+    throw new StagingError(
+      isDiskFull(cause) ? 'disk-full' : 'output-failed',
+      `the answer could not be created: ${why}`,
+      { cause },
+    );
   }
   return true;
 }
