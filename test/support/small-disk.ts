@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -21,7 +21,8 @@ export function diskTest(name: string, work: (disk: SmallDisk) => Promise<void>,
   test(name, { timeout: 600_000 }, async (t) => {
     await using stack = new AsyncDisposableStack();
     const path = mkdtempSync(join(tmpdir(), 'oscar-full-disk-'));
-    stack.defer(() => rmdirSync(path));
+    // A manager that stops may still create an empty directory after the disk is gone.
+    stack.defer(() => rmSync(path, { recursive: true, force: true }));
     try {
       // Scripts run as other users, who must be able to pass through.
       await run('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=0711`, 'tmpfs', path]);
