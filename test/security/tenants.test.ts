@@ -221,7 +221,7 @@ const FORGED_HEADERS: Record<string, Record<string, string>> = {
   coordinator: { 'x-oscar-federation': FORGED },
 };
 
-async function send(route: string, visibility: Visibility, caller: Caller): Promise<number> {
+async function send(route: string, visibility: Visibility, caller: Caller, headers = {}): Promise<number> {
   const [method = '', url = '', constraint = ''] = route.split(' ');
   const isBucket = url.startsWith('/system/buckets');
   const path = url
@@ -241,7 +241,7 @@ async function send(route: string, visibility: Visibility, caller: Caller): Prom
   const response = await fetch(`${manager.url}${path}`, {
     method,
     redirect: 'manual',
-    headers: { ...(authorization !== undefined && { authorization }), ...FORGED_HEADERS[constraint] },
+    headers: { ...(authorization !== undefined && { authorization }), ...FORGED_HEADERS[constraint], ...headers },
     ...(!['GET', 'HEAD'].includes(method) && { body: JSON.stringify(bodyFor(url, visibility)) }),
   });
   // Events are an answer without an end.
@@ -280,4 +280,15 @@ describe('tenants', () => {
       for (const caller of CALLERS) await Promise.all(VISIBILITIES.map((visibility) => check(visibility, caller)));
     });
   }
+
+  test('tenants: a cookie with the token of a service is accepted by no route but the forward authentication', async () => {
+    const token = tokens.get(nameOf('public'))?.replace('Bearer ', '');
+    const cookie = `oscar_service_${nameOf('public').replaceAll('-', '_')}_auth=${token}`;
+    assert.equal(await send('GET /system/services/:name/auth', 'public', 'nobody', { cookie }), 200);
+    for (const [route, cells] of expectations) {
+      if (route === 'GET /system/services/:name/auth') continue;
+      const status = await send(route, 'public', 'nobody', { cookie });
+      assert.ok(isExpected(status, cells.get('stranger') ?? ''), `${route}: ${status}`);
+    }
+  });
 });
