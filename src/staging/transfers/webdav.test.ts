@@ -129,7 +129,7 @@ test('WebDAV: an untrusted certificate is rejected', async (t) => {
 test('WebDAV: a guarded store on this machine and an invalid host are rejected', async (t) => {
   const { access } = await davServer(t);
   await assert.rejects(fetch(t, { ...access, guarded: true }, 'a'), {
-    message: /"localhost" is not one that definitions/,
+    message: /"localhost" has no address that definitions may name/,
   });
   await assert.rejects(fetch(t, { ...access, hostname: 'a b' }, 'a'), { message: /"https:\/\/a b" is not an address/ });
 });
