@@ -231,9 +231,12 @@ export function isThere(pid: number): boolean {
   }
 }
 
-/** Which process of this machine a script means by a process id, which may be one of its namespace. */
+/**
+ * Which process of this machine a script means by a process id, which may be one of its namespace. Ids that scripts sent over the
+ * network were translated by the receiver.
+ */
 export function findHostPid(pid: number, variable: string): number {
-  if (!existsSync('/proc/self/stat')) return pid;
+  if (FAR !== undefined || !existsSync('/proc/self/stat')) return pid;
   const found = readdirSync('/proc').find((each) => {
     try {
       const inside = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${each}/status`, 'utf8'))?.[1];
