@@ -122,8 +122,12 @@ describe('unreachable: a member is down during a change', () => {
     const { members, warnings } = expectStatus(await withoutB(add), 200).json() as SeenFederation;
     assert.deepEqual(ids({ members }), ['oscar-cluster-a/warned1', 'oscar-cluster-b/warned2']);
     assert.match(warnings?.join() ?? '', /^oscar-cluster-b\/warned2: /);
-    expectStatus(await add(), 200);
-    assert.ok((await services(b)).includes('warned2'), 'named again, it is made (F26, F27)');
+    // The connection may still count as broken for a moment: then the answer has the same warning.
+    await eventually(async () => {
+      const again = expectStatus(await add(), 200).json() as SeenFederation;
+      assert.equal(again.warnings, undefined, 'named again, it is made (F26, F27)');
+    });
+    assert.ok((await services(b)).includes('warned2'));
   });
 
   test('its removal is completed when it is back, and meanwhile it is removing (F25)', async () => {
