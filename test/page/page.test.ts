@@ -62,6 +62,12 @@ async function signIn(page: Page, user: string): Promise<void> {
   await page.getByRole('heading', { name: 'Federation' }).waitFor();
 }
 
+/** Fails if the button comes back once everything that the sign-in page loads is there. */
+async function goneFor(page: Page, button: string): Promise<void> {
+  await page.waitForLoadState('networkidle');
+  assert.equal(await page.getByRole('button', { name: button }).count(), 0);
+}
+
 const goTo = (page: Page, view: string) =>
   page.getByRole('navigation').getByRole('link', { name: view, exact: true }).click();
 
@@ -82,6 +88,9 @@ describe('page: sign-in', () => {
     const stored = await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])');
     assert.equal(stored, '[{},{},""]');
     assert.equal(new URL(page.url()).search, '', 'the code must not stay in the address');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in as alice' }).waitFor();
+    await goneFor(page, 'Sign out');
   });
 
   pageTest('page: the administrator signs in with the password, and a wrong one is refused', async (page) => {

@@ -51,7 +51,9 @@ export function useLive(): Live {
 
 /** Follows the events until aborted. Events are applied once per frame, however many arrive. */
 export async function startLive(signal: AbortSignal): Promise<void> {
-  live = EMPTY;
+  // Nothing of an earlier session may be seen in this one.
+  pending = [];
+  publish(EMPTY);
   loadRecent(signal).catch(() => {
     // The views load by themselves and show their errors.
   });
@@ -59,6 +61,7 @@ export async function startLive(signal: AbortSignal): Promise<void> {
     signal,
     onState: (connected) => publish({ ...live, connected }),
     onEvent(event) {
+      if (signal.aborted) return;
       pending.push(event);
       if (frame === 0) frame = schedule(applyPending);
     },
@@ -118,6 +121,7 @@ async function loadRecent(signal: AbortSignal): Promise<void> {
   await Promise.all(
     services.slice(0, MAX_SERVICES).map(async ({ name }) => {
       const { data } = await call('GET /system/jobs/{name}', { path: { name }, signal });
+      if (signal.aborted) return;
       const jobs = new Map<string, JobSummary>(data.jobs.toReversed().map((job) => [jobKey(job), job]));
       // Events that arrived meanwhile are newer.
       for (const [key, job] of live.jobs) jobs.set(key, job);

@@ -11,6 +11,9 @@ export interface Tokens {
   readonly expiresAt: number;
 }
 
+/** The issuer does not accept the code or the refresh token. */
+export class SignInRefused extends Error {}
+
 export interface PageIssuer {
   readonly issuer: string;
   readonly client_id: string;
@@ -101,6 +104,7 @@ async function redeem(issuer: string, fields: Readonly<Record<string, string>>):
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ issuer, ...fields }),
   });
+  if (response.status === 401) throw new SignInRefused(await readProblem(response));
   if (!response.ok) throw new Error(await readProblem(response));
   const given = (await response.json()) as { access_token: string; refresh_token?: string; expires_in?: number };
   return {

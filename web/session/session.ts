@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react';
-import { refresh, type Tokens } from './oidc.ts';
+import { refresh, SignInRefused, type Tokens } from './oidc.ts';
 
 /**
  * Who is signed in. Credentials are kept in memory only: a reload of the page forgets them, and a script that reads the storage
@@ -31,9 +31,17 @@ export function useSession(): Session {
   );
 }
 
-export function signInAsAdmin(name: string, password: string): void {
-  basic = `Basic ${btoa(String.fromCharCode(...new TextEncoder().encode(`${name}:${password}`)))}`;
-  change({ kind: 'admin', name });
+/** Signs in if the manager accepts the password. Resolves to the status of its answer; undefined if there was none. */
+export async function signInAsAdmin(name: string, password: string): Promise<number | undefined> {
+  const header = `Basic ${btoa(String.fromCharCode(...new TextEncoder().encode(`${name}:${password}`)))}`;
+  const response = await fetch('/system/info', { headers: { authorization: header }, credentials: 'omit' }).catch(
+    () => undefined,
+  );
+  if (response?.ok) {
+    basic = header;
+    change({ kind: 'admin', name });
+  }
+  return response?.status;
 }
 
 export function signInAsUser(given: Tokens): void {
@@ -58,22 +66,32 @@ export async function authorization(): Promise<string> {
   if (tokens.expiresAt - Date.now() > REFRESH_BEFORE_MS || tokens.refreshToken === undefined) {
     return `Bearer ${tokens.accessToken}`;
   }
-  refreshing ??= refresh(tokens).finally(() => {
+  refreshing ??= renew(tokens).finally(() => {
     refreshing = undefined;
   });
+  return `Bearer ${(await refreshing).accessToken}`;
+}
+
+/** If the issuer refuses the refresh token, the session has ended. Other failures, such as an outage, do not end it. */
+async function renew(old: Tokens): Promise<Tokens> {
   try {
-    tokens = await refreshing;
+    const renewed = await refresh(old);
+    // Meanwhile the user may have signed out, and another one in.
+    if (tokens === old) tokens = renewed;
+    return renewed;
   } catch (error) {
-    sessionExpired();
+    if (error instanceof SignInRefused && tokens === old) sessionExpired();
     throw error;
   }
-  return `Bearer ${tokens.accessToken}`;
 }
 
 function change(next: Session): void {
   session = next;
   if (next.kind !== 'admin') basic = '';
-  if (next.kind !== 'user') tokens = undefined;
+  if (next.kind !== 'user') {
+    tokens = undefined;
+    refreshing = undefined;
+  }
   for (const listener of listeners) listener();
 }
 

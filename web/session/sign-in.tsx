@@ -14,17 +14,12 @@ export function SignIn({ expired }: { expired: boolean }) {
   };
   useEffect(() => {
     document.title = `${TEXTS.signIn.title} · ${TEXTS.product}`;
-    let gone = false;
     (async () => {
-      const [read, tokens] = await Promise.all([readPageConfig(), finishSignInOnce()]);
-      if (gone) return;
+      const [read, tokens] = await Promise.all([readPageConfig(), finishSignIn()]);
       setConfig(read);
       setBusy(false);
       if (tokens) signInAsUser(tokens);
     })().catch(fail);
-    return () => {
-      gone = true;
-    };
   }, []);
   const leave = (issuer: PageIssuer, hint?: string) => {
     setBusy(true);
@@ -62,25 +57,13 @@ export function SignIn({ expired }: { expired: boolean }) {
   );
 }
 
-/** A code can be redeemed once, and React calls effects twice while developing. */
-let finishing: ReturnType<typeof finishSignIn> | undefined;
-function finishSignInOnce(): ReturnType<typeof finishSignIn> {
-  finishing ??= finishSignIn();
-  return finishing;
-}
-
 function AdminForm({ onProblem, open }: { onProblem: (problem: string) => void; open: boolean }) {
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const [user, password] = [readField(form, 'user'), readField(form, 'password')];
-    const credentials = btoa(String.fromCharCode(...new TextEncoder().encode(`${user}:${password}`)));
-    const response = await fetch('/system/info', {
-      headers: { authorization: `Basic ${credentials}` },
-      credentials: 'omit',
-    }).catch(() => undefined);
-    if (response?.ok) signInAsAdmin(user, password);
-    else onProblem(response?.status === 401 ? TEXTS.signIn.wrong : TEXTS.problem);
+    const status = await signInAsAdmin(user, password);
+    if (status !== 200) onProblem(status === 401 ? TEXTS.signIn.wrong : TEXTS.problem);
   };
   return (
     <details open={open}>

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { queries } from '../../api/queries.ts';
 import { Loaded } from '../../components/loaded.tsx';
-import { Meter } from '../../components/meter.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { formatBytes, formatCores } from '../../lib/format.ts';
 import { TEXTS } from '../../texts.ts';
@@ -77,5 +76,27 @@ export function ClusterPage() {
         )}
       </Loaded>
     </>
+  );
+}
+
+/** A bar that shows how much of something is in use. */
+function Meter({ label, used, total, text }: { label: string; used: number; total: number; text: string }) {
+  const share = total > 0 ? Math.min(1, used / total) : 0;
+  return (
+    <div
+      className="meter"
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={total}
+      aria-valuenow={used}
+      aria-valuetext={text}
+    >
+      <span className="meter-label">{label}</span>
+      <span className="meter-track">
+        <span className={`meter-fill ${share > 0.9 ? 'meter-full' : ''}`} style={{ width: `${share * 100}%` }} />
+      </span>
+      <span className="meter-text">{text}</span>
+    </div>
   );
 }
