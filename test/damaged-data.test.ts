@@ -18,7 +18,7 @@ function overwrite(path: string, at: number, bytes: number): void {
 }
 
 describe('damaged data', () => {
-  /** The data of a manager that was stopped, and of one that was killed. */
+  /** Data directories of two managers: the first was stopped, the second was killed. */
   const [stopped, killed] = [temporaryDirectory(), temporaryDirectory()];
   const copies: string[] = [];
 

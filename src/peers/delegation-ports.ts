@@ -133,7 +133,7 @@ interface Ending {
   readonly message: string;
 }
 
-/** A job that was submitted to a worker. It has the rights of the service's own token, whoever the caller was (S3). */
+/** A job that was submitted to a worker. Its rights are those of the service's own token, not those of the caller (S3). */
 export interface ForwardedJob {
   /** The coordinator's service, and the id that the worker assigned. */
   readonly job: JobKey;

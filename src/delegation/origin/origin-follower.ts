@@ -54,9 +54,9 @@ const nothing = () => undefined;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Creates a job that entered at a worker: its record is here, like those of all jobs of the federation. It has the
- * rights of the service's token, whoever called the worker. A repeated request with the same id, event and member is a
- * no-op.
+ * Creates a job that entered at a worker: its record is here, like those of all jobs of the federation. Its
+ * rights are those of the service's token, not those of the caller. A repeated request with the same id, event and member
+ * is a no-op.
  */
 export async function openJob(
   { job, event, invoker, issuer }: ForwardedJob,

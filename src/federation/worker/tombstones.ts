@@ -40,7 +40,7 @@ const endedWorkerKey = (uid: string, service: string) => `${ENDED_WORKERS}${uid}
 
 type NewTombstone = Pick<Tombstone, 'service' | 'reason' | 'stray'> & { readonly ending: Ending };
 
-/** Writes the tombstone, or changes the ending of one that exists. */
+/** Writes a tombstone. If it exists already, updates how the worker ended. */
 export async function writeTombstone(
   keyId: string,
   { service, reason, ending, stray = false }: NewTombstone,

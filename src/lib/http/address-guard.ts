@@ -4,6 +4,7 @@ import type { buildConnector } from 'undici';
 import createConnector from 'undici/lib/core/connect.js';
 import type { AddressRule } from './allowed-address.ts';
 import { HttpClientError } from './errors.ts';
+import { openTunnel } from './proxy.ts';
 
 export interface ConnectOptions {
   /** Which addresses may be connected to; all if absent. */
@@ -119,6 +120,8 @@ export interface ConnectorOptions extends ConnectOptions {
   readonly servername?: string;
   /** A unix socket to connect to, whatever the host. */
   readonly socketPath?: string;
+  /** A proxy to connect through. It resolves names itself, so `allowed` must be absent. */
+  readonly proxy?: URL;
 }
 
 /** The connect hook of undici: makes guarded connections, and calls `onConnected` with each. */
@@ -126,7 +129,8 @@ export function guardedConnector(
   options: ConnectorOptions,
   onConnected: (socket: Socket) => void,
 ): buildConnector.connector {
-  const { verify, ca, cert, key, servername, socketPath, connectDeadline = CONNECT_DEADLINE } = options;
+  const { verify, ca, cert, key, servername, socketPath, proxy, connectDeadline = CONNECT_DEADLINE } = options;
+  if (proxy && options.allowed) throw new TypeError('the address guard cannot check connections through a proxy');
   const shared = {
     rejectUnauthorized: verify,
     timeout: connectDeadline,
@@ -143,14 +147,21 @@ export function guardedConnector(
     const over = given.protocol === 'https:' ? 'https' : 'http';
     const refused = refuseAddress(given.hostname, over, options);
     if (refused) return callback(refused, null);
-    connectors[over](given, (error, socket) => {
+    const connected: buildConnector.Callback = (error, socket) => {
       if (socket) {
         onConnected(socket);
         callback(null, socket);
       } else {
         callback(isConnectTimeout(error) ? connectTimeout(given.hostname, connectDeadline) : error, null);
       }
-    });
+    };
+    if (!proxy) return connectors[over](given, connected);
+    const target = { hostname: given.hostname, port: Number(given.port || (over === 'https' ? 443 : 80)) };
+    openTunnel(proxy, target, connectDeadline).then(
+      (socket) =>
+        over === 'https' ? connectors.https({ ...given, httpSocket: socket }, connected) : connected(null, socket),
+      (error: Error) => connected(error, null),
+    );
   };
 }
 

@@ -72,6 +72,27 @@ test('send: a body longer than the limit fails, and the connection is closed', a
   await closed;
 });
 
+test('open: a character whose bytes arrive in two chunks is decoded unchanged', async (t) => {
+  const answering = Promise.withResolvers<http.ServerResponse>();
+  const url = await listen(
+    t,
+    http.createServer((_request, response) => {
+      response.flushHeaders();
+      answering.resolve(response);
+    }),
+  );
+  const { body } = await clientFor(t).open({ method: 'GET', url });
+  const parts: string[] = [];
+  const ended = once(body, 'end');
+  body.setEncoding('utf8').on('data', (part: string) => parts.push(part));
+  const cow = Buffer.from('🐄');
+  const response = await answering.promise;
+  response.write(cow.subarray(0, 1));
+  response.end(cow.subarray(1));
+  await ended;
+  assert.equal(parts.join(''), '🐄');
+});
+
 test('send: the deadline covers head and body', async (t) => {
   const silent = await listen(
     t,

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import Agent from 'undici/lib/dispatcher/agent.js';
@@ -167,6 +167,11 @@ export class HttpClient {
       // Otherwise undici closes the connection after a HEAD, and after a GET or DELETE with a body.
       reset: false,
     });
+    // undici's own setEncoding decodes each chunk alone, which corrupts characters whose bytes arrive in two chunks.
+    content.setEncoding = (encoding) => {
+      Readable.prototype.setEncoding.call(content, encoding);
+      return content;
+    };
     return { status: statusCode, headers: joinValues(received), body: content };
   }
 

@@ -222,7 +222,7 @@ async function respond(
   response.end(content);
 }
 
-/** Seconds. Somebody has to delete something first, so there is no hurry. */
+/** Seconds. Space appears only when a user or the operator deletes something, so retrying sooner does not help. */
 const RETRY_WHEN_FULL = '30';
 
 function errorResponse(error: S3Error, resource: string, requestId: string): S3Response {

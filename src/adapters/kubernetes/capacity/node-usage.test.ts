@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { HttpClient } from '../../../lib/http/index.ts';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import { Api } from '../client/api.ts';
 import { NodeUsage, repeat } from './node-usage.ts';
@@ -37,10 +38,14 @@ async function serving(t: TestContext, first: Answer) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  const nothing = { options: async () => ({}), streamOptions: async () => ({}), forgetCredentials() {}, close() {} };
+  const client = new HttpClient({ verify: true });
+  const endpoint = { url, connect: async () => ({ client, headers: {} }), forgetCredentials() {}, close() {} };
   const rate = { perSecond: 1_000, burst: 1_000 };
-  const api = new Api({ url, ...nothing }, { rate, requestMs: 1_000, patienceMs: 0, random: Math.random });
-  t.after(() => server.close());
+  const api = new Api(endpoint, { rate, requestMs: 1_000, patienceMs: 0, random: Math.random });
+  t.after(() => {
+    client.close();
+    server.close();
+  });
   return { usage: new NodeUsage(api), now, asked };
 }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { HttpClient } from '../../../lib/http/index.ts';
 import { Api } from './api.ts';
 import type { Endpoint } from './endpoint.ts';
 import { CONFIG_MAP, LEASE } from './kinds.ts';
@@ -14,14 +15,14 @@ async function scene(t: TestContext, rate: { perSecond: number; burst: number })
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const agent = new http.Agent();
+  const client = new HttpClient({ verify: true });
   t.after(() => {
-    agent.destroy();
+    client.close();
     server.closeAllConnections();
     server.close();
   });
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  const endpoint = { url, options: async () => ({ agent }) } as unknown as Endpoint;
+  const endpoint = { url, connect: async () => ({ client, headers: {} }) } as unknown as Endpoint;
   return new Api(endpoint, { rate, requestMs: 60_000, patienceMs: 0, random: () => 0 });
 }
 

@@ -1,8 +1,7 @@
-import http from 'node:http';
-import https from 'node:https';
-import { text } from 'node:stream/consumers';
+import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
+import { type HttpClient, HttpClientError, type HttpRequest, originalError } from '../../../lib/http/index.ts';
 import { backoffDelay } from '../../../lib/retry.ts';
 import { ApiError, ConnectionError, isTransient, type Status } from './api-error.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -48,9 +47,12 @@ const MAX_CONCURRENT = 32;
 const PAGE = 500;
 
 /**
- * Client of the Kubernetes API: rate limit, concurrency limit, and retries of reads. It uses node:http, because the proxy of a
- * kubeconfig is an agent for it (decision 0001).
+ * Bytes of one answer. The largest answers are pages of objects, of which etcd holds at most 1.5 MB each; Node cannot make a
+ * string of more.
  */
+const MAX_ANSWER = 512 * 1024 ** 2;
+
+/** Client of the Kubernetes API: rate limit, concurrency limit, and retries of reads. */
 export class Api {
   readonly options: ApiOptions;
   readonly #endpoint: Endpoint;
@@ -149,10 +151,14 @@ export class Api {
   }
 
   /** Opens a streamed response. It ends when the signal aborts, when the server ends it, or with an error. */
-  async openStream(kind: KubeKind, place: ObjectRef, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
+  async openStream(kind: KubeKind, place: ObjectRef, query: Query, signal: AbortSignal): Promise<Readable> {
     await this.#limiter.wait(signal);
-    const options = await this.#endpoint.streamOptions();
-    return this.#exchange({ method: 'GET', path: objectPath(kind, place), query }, { ...options, signal });
+    return this.#exchange({ method: 'GET', path: objectPath(kind, place), query }, async (client, request) => {
+      const answer = await client.open({ ...request, signal });
+      if (isSuccess(answer.status)) return answer.body;
+      const chunks = await answer.body.toArray().catch(() => []);
+      throw this.#rejection(answer.status, Buffer.concat(chunks));
+    });
   }
 
   close(): void {
@@ -181,64 +187,62 @@ export class Api {
   }
 
   async #request<T>(request: Request): Promise<T> {
-    const options = await this.#endpoint.options();
-    // The timeout starts here: time spent waiting for the own limits does not count.
-    const signal = AbortSignal.timeout(this.options.requestMs);
-    const response = await this.#exchange(request, { ...options, signal });
+    // The deadline starts here: time spent waiting for the own limits does not count.
+    const deadline = this.options.requestMs;
+    return this.#exchange(request, async (client, prepared) => {
+      const { status, body } = await client.send({ ...prepared, deadline, maxBytes: MAX_ANSWER });
+      if (!isSuccess(status)) throw this.#rejection(status, body);
+      try {
+        return JSON.parse(body.toString()) as T;
+      } catch (cause) {
+        throw new ConnectionError(true, `the answer of the Kubernetes API is not JSON: ${errorMessage(cause)}`, {
+          cause,
+        });
+      }
+    });
+  }
+
+  async #exchange<T>(
+    { method, path, query = {}, body, accept = 'application/json' }: Request,
+    send: (client: HttpClient, request: HttpRequest) => Promise<T>,
+  ): Promise<T> {
+    this.#requests++;
+    let sent = false;
     try {
-      return JSON.parse(await text(response)) as T;
-    } catch (cause) {
-      this.#failures++;
-      throw new ConnectionError(true, `the answer of the Kubernetes API was cut off: ${errorMessage(cause)}`, {
-        cause,
+      const { client, headers } = await this.#endpoint.connect();
+      const { url: base } = this.#endpoint;
+      const url = new URL(base.pathname.replace(/\/$/, '') + path, base);
+      for (const [name, value] of Object.entries(query)) {
+        if (value !== undefined) url.searchParams.set(name, String(value));
+      }
+      return await send(client, {
+        method,
+        url,
+        headers: {
+          ...headers,
+          accept,
+          'user-agent': 'oscar-manager',
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        repeatable: method === 'GET',
+        onSent: () => (sent = true),
       });
+    } catch (error) {
+      this.#failures++;
+      throw error instanceof HttpClientError
+        ? new ConnectionError(sent, describeFailure(error), { cause: error })
+        : error;
     }
   }
 
-  async #exchange(
-    { method, path, query = {}, body, accept = 'application/json' }: Request,
-    options: http.RequestOptions,
-  ): Promise<http.IncomingMessage> {
-    this.#requests++;
-    const { url } = this.#endpoint;
-    const target = new URL(url.pathname.replace(/\/$/, '') + path, url);
-    for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined) target.searchParams.set(name, String(value));
-    }
-    const packed = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-    const headers: http.OutgoingHttpHeaders = {
-      ...(options.headers as http.OutgoingHttpHeaders | undefined),
-      accept,
-      'user-agent': 'oscar-manager',
-      ...(packed && { 'content-type': 'application/json', 'content-length': packed.length }),
-    };
-    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
-    const module = target.protocol === 'http:' ? http : https;
-    const request = module.request(target, { ...options, method, headers });
-    let sent = false;
-    const connected = module === https ? 'secureConnect' : 'connect';
-    request.on('socket', (socket) => {
-      if (!socket.connecting) sent = true;
-      else socket.once(connected, () => (sent = true));
-    });
-    request.on('response', resolve);
-    request.on('error', (cause) => {
-      const message = options.signal?.aborted ? 'the Kubernetes API did not answer in time' : unreachable(cause);
-      reject(new ConnectionError(sent, message, { cause }));
-    });
-    request.end(packed);
-    try {
-      const response = await promise;
-      const { statusCode = 0 } = response;
-      if (statusCode < 300) return response;
-      if (statusCode === 401) this.#endpoint.forgetCredentials();
-      throw new ApiError(statusCode, await readStatus(response));
-    } catch (error) {
-      this.#failures++;
-      throw error;
-    }
+  #rejection(status: number, body: Buffer): ApiError {
+    if (status === 401) this.#endpoint.forgetCredentials();
+    return new ApiError(status, parseStatus(body.toString()));
   }
 }
+
+const isSuccess = (status: number) => status < 300;
 
 /** `dryRun`: the server validates the write and does not execute it. */
 interface WriteQuery {
@@ -254,8 +258,7 @@ interface ListOptions {
   readonly metadataOnly?: boolean;
 }
 
-async function readStatus(response: http.IncomingMessage): Promise<Status> {
-  const body = await text(response).catch(() => '');
+function parseStatus(body: string): Status {
   try {
     return JSON.parse(body) as Status;
   } catch {
@@ -267,7 +270,10 @@ export function retryAfterMs(error: unknown): number {
   return error instanceof ApiError ? error.retryAfterMs : 0;
 }
 
-const unreachable = (cause: Error) => `the Kubernetes API cannot be reached: ${errorMessage(cause)}`;
+function describeFailure(error: HttpClientError): string {
+  if (error.code === 'timed-out' || error.code === 'aborted') return 'the Kubernetes API did not answer in time';
+  return `the Kubernetes API cannot be reached: ${errorMessage(originalError(error))}`;
+}
 
 const errorMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 

@@ -1,6 +1,6 @@
-import http from 'node:http';
-import https from 'node:https';
+import { HttpClient } from '../../../lib/http/index.ts';
 import { StoreError } from '../../../ports/index.ts';
+import { type KubeConfig, type KubeCredentials, readKubeConfig, readServiceAccount } from './kubeconfig.ts';
 
 /**
  * How long credentials are reused. A longer time notices a rotated token later; a shorter one reads the token file more
@@ -11,19 +11,19 @@ const CREDENTIALS_MS = 10_000;
 /** Address of an API server, and the manager's credentials for it. */
 export interface Endpoint {
   readonly url: URL;
-  /** Options of every request: headers, and the agent with the client certificate. */
-  options(): Promise<http.RequestOptions>;
-  /** Options of a request that keeps its connection, such as a watch. */
-  streamOptions(): Promise<http.RequestOptions>;
+  /** The client with the manager's certificate, and the headers that authenticate a request. */
+  connect(): Promise<Connection>;
   /** Call when the server rejected the credentials: they are read again for the next request. */
   forgetCredentials(): void;
   close(): void;
 }
 
-/**
- * Reads a kubeconfig file or, without one, the service account of the pod. The library is imported here because it takes
- * half a second and 80 MB, which a manager without Kubernetes does not need.
- */
+export interface Connection {
+  readonly client: HttpClient;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Reads a kubeconfig file or, without one, the service account of the pod. */
 export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
   if (kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined) {
     throw new StoreError(
@@ -31,74 +31,79 @@ export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
       'the manager does not run in a pod of a Kubernetes cluster: name a kubeconfig file in KUBECONFIG',
     );
   }
-  const { KubeConfig } = await import('@kubernetes/client-node');
-  const config = new KubeConfig();
+  const source = kubeconfig ?? 'the service account of this pod';
   try {
-    if (kubeconfig === undefined) config.loadFromCluster();
-    else config.loadFromFile(kubeconfig);
+    const config = await (kubeconfig === undefined ? readServiceAccount(process.env) : readKubeConfig(kubeconfig));
+    return new ConfiguredEndpoint(config, source);
   } catch (cause) {
-    const source = kubeconfig === undefined ? 'the service account of this pod' : kubeconfig;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StoreError(
-      'unavailable',
-      `the address and credentials of the Kubernetes API cannot be read from ${source}: ${reason}`,
-      {
-        cause,
-      },
-    );
+    throw unreadable(source, cause);
   }
-  const cluster = config.getCurrentCluster();
-  if (!cluster) throw new StoreError('unavailable', `${kubeconfig} names no cluster as its current context`);
+}
 
-  const url = new URL(cluster.server);
-  let agent: http.Agent | undefined;
-  let known: { readonly at: number; readonly options: https.RequestOptions } | undefined;
+function unreadable(source: string, cause: unknown): StoreError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const message = `the address and credentials of the Kubernetes API cannot be read from ${source}: ${reason}`;
+  return new StoreError('unavailable', message, { cause });
+}
 
-  const credentials = async () => {
-    if (known && performance.now() - known.at < CREDENTIALS_MS) return known.options;
-    const options: https.RequestOptions = {};
-    await config.applyToHTTPSOptions(options);
-    known = { at: performance.now(), options };
-    return options;
-  };
-  const tlsOptions = ({ ca, cert, key, rejectUnauthorized, servername }: https.RequestOptions) => ({
-    ...(ca && { ca }),
-    ...(cert && { cert }),
-    ...(key && { key }),
-    ...(servername !== undefined && { servername }),
-    ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
-  });
-  const newAgent = (options: https.RequestOptions) => {
-    // The library's agent is needed for a proxy. Otherwise it is not used, because it does not keep connections alive.
-    if (cluster.proxyUrl && options.agent) return options.agent as http.Agent;
-    const settings = { keepAlive: true };
-    return url.protocol === 'http:'
-      ? new http.Agent(settings)
-      : new https.Agent({ ...settings, ...tlsOptions(options) });
-  };
-  const authOptions = ({ headers, auth }: https.RequestOptions) => ({
-    ...(headers && { headers }),
-    ...(auth && { auth }),
-  });
+class ConfiguredEndpoint implements Endpoint {
+  readonly #config: KubeConfig;
+  readonly #source: string;
+  #known: { readonly until: number; readonly credentials: Promise<KubeCredentials> } | undefined;
+  #client:
+    | { readonly client: HttpClient; readonly cert: string | undefined; readonly key: string | undefined }
+    | undefined;
 
-  return {
-    url,
-    async options() {
-      const options = await credentials();
-      agent ??= newAgent(options);
-      return { ...authOptions(options), agent };
-    },
-    async streamOptions() {
-      const options = await credentials();
-      if (cluster.proxyUrl && options.agent) return { ...authOptions(options), agent: options.agent };
-      return { ...authOptions(options), ...tlsOptions(options), agent: false };
-    },
-    forgetCredentials() {
-      known = undefined;
-    },
-    close() {
-      agent?.destroy();
-      agent = undefined;
-    },
-  };
+  constructor(config: KubeConfig, source: string) {
+    this.#config = config;
+    this.#source = source;
+  }
+
+  get url(): URL {
+    return this.#config.server;
+  }
+
+  async connect(): Promise<Connection> {
+    const { authorization, cert, key } = await this.#credentials();
+    return { client: this.#clientWith(cert, key), headers: authorization === undefined ? {} : { authorization } };
+  }
+
+  forgetCredentials(): void {
+    this.#known = undefined;
+  }
+
+  close(): void {
+    this.#client?.client.close();
+  }
+
+  async #credentials(): Promise<KubeCredentials> {
+    if (this.#known && Date.now() < this.#known.until) return this.#known.credentials;
+    const credentials = this.#config.credentials();
+    const known = { until: Date.now() + CREDENTIALS_MS, credentials };
+    this.#known = known;
+    try {
+      const { validUntil } = await credentials;
+      if (validUntil !== undefined && this.#known === known) this.#known = { until: validUntil, credentials };
+      return await credentials;
+    } catch (cause) {
+      if (this.#known === known) this.#known = undefined;
+      throw unreadable(this.#source, cause);
+    }
+  }
+
+  /** A renewed certificate needs new connections. Requests that are under way keep the old ones until they end. */
+  #clientWith(cert: string | undefined, key: string | undefined): HttpClient {
+    if (this.#client && this.#client.cert === cert && this.#client.key === key) return this.#client.client;
+    const { ca, proxy, servername, verify } = this.#config;
+    const client = new HttpClient({
+      verify,
+      ...(ca !== undefined && { ca }),
+      ...(proxy && { proxy }),
+      ...(servername !== undefined && { servername }),
+      ...(cert !== undefined && { cert }),
+      ...(key !== undefined && { key }),
+    });
+    this.#client = { client, cert, key };
+    return client;
+  }
 }

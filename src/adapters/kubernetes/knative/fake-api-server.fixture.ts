@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { HttpClient } from '../../../lib/http/index.ts';
 import { Api } from '../client/api.ts';
 import type { KubeObject, Stored } from '../client/kinds.ts';
 
@@ -45,8 +46,9 @@ export class FakeApiServer {
   /** As one manager has it, with little patience. */
   api(): Api {
     const url = new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`);
-    const options = async () => ({});
-    const endpoint = { url, options, streamOptions: options, forgetCredentials() {}, close() {} };
+    const client = new HttpClient({ verify: true });
+    const connect = async () => ({ client, headers: {} });
+    const endpoint = { url, connect, forgetCredentials() {}, close: () => client.close() };
     const api = new Api(endpoint, {
       rate: { perSecond: 10_000, burst: 10_000 },
       requestMs: 5_000,

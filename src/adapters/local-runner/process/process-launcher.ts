@@ -2,7 +2,8 @@
  * Runs scripts as plain processes of this machine. The life of a process attempt:
  *
  * 1. `launch` assigns a user id and gives it the directories (`user-ids.ts`), writes the launch record (`wrapper.ts`), and
- *    starts the wrapper, directly or through the starter process (`starter.ts`).
+ *    starts the wrapper, directly or through the starter process (`starter.ts`). The wrapper is the supervisor
+ *    (`supervisor.c`) where the machine allows namespaces (`isolation.ts`), otherwise a shell.
  * 2. The wrapper claims the launch and runs the script, whose output arrives through a named pipe (`process-run.ts`).
  * 3. Meanwhile the watchdog checks memory and disk (`watchdog.ts`), which it reads from the process table
  *    (`process-table.ts`).

@@ -144,7 +144,7 @@ export class MinioAdmin {
     return (await this.#info()).sqsARN ?? [];
   }
 
-  /** The uptime of each server in seconds, also of one that is still starting, but not of one that is offline. */
+  /** The uptime of each MinIO server in seconds. Servers that are starting are included, offline servers are not. */
   async upFor(): Promise<readonly number[]> {
     const { servers = [] } = await this.#info();
     return servers.filter(({ state }) => state !== 'offline').map(({ uptime = 0 }) => uptime);

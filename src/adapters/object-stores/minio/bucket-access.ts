@@ -49,7 +49,7 @@ export class BucketAccess {
     await this.#options.policies.clear(name);
   }
 
-  /** Reads the visibility from the policies, whoever wrote them (docs/go-manager.md#in-minio). */
+  /** Reads the visibility from the policies, also from those that a Go manager wrote (docs/go-manager.md#in-minio). */
   async read(
     name: string,
     everybodys?: ReadonlySet<string>,

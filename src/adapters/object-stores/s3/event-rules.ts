@@ -108,7 +108,7 @@ function areSame(one: readonly Elements[], other: readonly Elements[]): boolean 
 /** The error code of a store for a rule with an unknown target, among others. */
 const UNKNOWN_TARGET = 'InvalidArgument';
 
-/** All rules with a queue, whoever created them, and everything else in the configuration. */
+/** All rules with a queue, including rules that the manager did not create, and the rest of the configuration. */
 function rulesIn(configuration: Element): { ours: readonly Elements[]; others: Elements } {
   const names = new Set(configuration.children.map(({ name }) => name));
   names.delete('QueueConfiguration');
