@@ -7,10 +7,14 @@ import { ClientError, type ClientErrorCode } from './errors.ts';
 import { bodyBytes, send } from './http.ts';
 import { printable } from './table.ts';
 
-/** Creates the value of `Authorization` when it is needed. */
-export type ClientCredentials =
-  | { readonly kind: 'basic'; readonly authorization: () => Promise<Secret> }
-  | { readonly kind: 'bearer'; readonly authorization: () => Promise<Secret> };
+/** Who sends requests: the administrator with a password, or a user with a token. */
+export interface ClientCredentials {
+  readonly kind: 'basic' | 'bearer';
+  /** The user's name, if it is known. */
+  readonly user?: string;
+  /** Creates the value of `Authorization` when it is needed. */
+  readonly authorization: () => Promise<Secret>;
+}
 
 export interface ClusterCall {
   readonly body?: unknown;
@@ -24,6 +28,8 @@ export interface ClusterCall {
   readonly patienceMs?: number | 'for-ever';
   /** What the call is about, for messages: `service "x"`. */
   readonly about?: string;
+  /** Whether the call changes something; by default all methods but GET do. */
+  readonly changes?: boolean;
 }
 
 export interface ClusterAnswer {
@@ -45,11 +51,14 @@ export class ClusterClient {
   readonly id: string;
   readonly entry: ClusterEntry;
   readonly credentials: ClientCredentials;
+  readonly #onChange: () => void;
 
-  constructor(id: string, entry: ClusterEntry, credentials: ClientCredentials) {
+  /** `onChange` is called before each request that changes something. */
+  constructor(id: string, entry: ClusterEntry, credentials: ClientCredentials, onChange: () => void = () => undefined) {
     this.id = id;
     this.entry = entry;
     this.credentials = credentials;
+    this.#onChange = onChange;
   }
 
   /** Sends a request and reads the whole answer. An error status throws a {@link ClientError}. */
@@ -69,6 +78,7 @@ export class ClusterClient {
   }
 
   async #send(method: string, path: string, options: ClusterCall): Promise<HttpAnswer> {
+    if (options.changes ?? method !== 'GET') this.#onChange();
     const authorization = options.as ?? (await this.credentials.authorization());
     const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
     const patience = options.patienceMs ?? PATIENCE_MS;

@@ -15,6 +15,7 @@ interface CommonOptions {
   readonly quiet?: boolean;
   readonly config?: string;
   readonly showSecrets?: boolean;
+  readonly as?: string;
 }
 
 /** The context of a command: the user, the clusters, and the output format. */
@@ -24,6 +25,7 @@ export class Session {
   readonly format: Format;
   readonly showSecrets: boolean;
   readonly #options: CommonOptions;
+  readonly #noted = new Set<string>();
   #config: ConfigFile | undefined;
 
   constructor(options: CommonOptions, env: NodeJS.ProcessEnv) {
@@ -63,7 +65,18 @@ export class Session {
 
   async clusterNamed(id: string | undefined): Promise<ClusterClient> {
     const found = this.config.cluster(id);
-    return new ClusterClient(found.id, found.entry, await loadCredentials(found.id, found.entry, this.logins));
+    const credentials =
+      this.#options.as === ADMIN
+        ? administratorCredentials(found.id, found.entry)
+        : await loadCredentials(found.id, found.entry, this.logins);
+    return new ClusterClient(found.id, found.entry, credentials, () => this.#noteAdministrator(found.id, credentials));
+  }
+
+  /** Says once for each cluster that a command changes something as the administrator, unless the user asked for it. */
+  #noteAdministrator(id: string, { kind }: ClientCredentials): void {
+    if (kind !== 'basic' || this.#options.as === ADMIN || this.#noted.has(id)) return;
+    this.#noted.add(id);
+    this.terminal.note(`as the administrator of ${id} (\`oscar login\` to be a user, --as ${ADMIN} to hide this note)`);
   }
 
   /** Whether the output is for a program. */
@@ -71,6 +84,9 @@ export class Session {
     return this.format === 'json' || this.format === 'yaml';
   }
 }
+
+/** The only value of `--as`. */
+export const ADMIN = 'admin';
 
 const isFormat = (text: string): text is Format => (FORMATS as readonly string[]).includes(text);
 
@@ -87,15 +103,12 @@ export async function invokerAuthorization(cluster: ClusterClient, service: stri
 /** The credentials for a cluster: those of the login, otherwise those of the configuration, as in oscar-cli. */
 export async function loadCredentials(id: string, entry: ClusterEntry, logins: Logins): Promise<ClientCredentials> {
   const login = logins.at(id);
-  if (login && !login.login.seed) return bearer(() => logins.accessToken(login.key));
+  if (login && !login.login.seed) return bearer(() => logins.accessToken(login.key), login.login.user);
   if (entry.oidc_refresh_token) {
     const key = await loginFromConfig(id, entry.oidc_refresh_token, logins);
-    return bearer(() => logins.accessToken(key));
+    return bearer(() => logins.accessToken(key), logins.find(key)?.user);
   }
-  if (entry.auth_user !== undefined) {
-    const pair = Buffer.from(`${entry.auth_user}:${entry.auth_password ?? ''}`).toString('base64');
-    return { kind: 'basic', authorization: async () => new Secret(`Basic ${pair}`) };
-  }
+  if (entry.auth_user !== undefined) return administratorCredentials(id, entry);
   const how = entry.oidc_issuer ? '' : ' --issuer URL';
   const agent = entry.oidc_account_name
     ? ` (the oidc-agent account "${entry.oidc_account_name}" is not supported)`
@@ -106,8 +119,20 @@ export async function loadCredentials(id: string, entry: ClusterEntry, logins: L
   );
 }
 
-function bearer(token: () => Promise<Secret>): ClientCredentials {
-  return { kind: 'bearer', authorization: async () => new Secret(`Bearer ${(await token()).reveal()}`) };
+function administratorCredentials(id: string, { auth_user, auth_password = '' }: ClusterEntry): ClientCredentials {
+  if (auth_user === undefined) {
+    throw new ClientError(
+      'login-needed',
+      `the configuration has no administrator's password for cluster "${id}": add it with \`oscar clusters add\``,
+    );
+  }
+  const pair = Buffer.from(`${auth_user}:${auth_password}`).toString('base64');
+  return { kind: 'basic', user: auth_user, authorization: async () => new Secret(`Basic ${pair}`) };
+}
+
+function bearer(token: () => Promise<Secret>, user: string | undefined): ClientCredentials {
+  const authorization = async () => new Secret(`Bearer ${(await token()).reveal()}`);
+  return { kind: 'bearer', ...(user !== undefined && { user }), authorization };
 }
 
 /**

@@ -6,7 +6,8 @@ import { clustersVerb } from './clusters/clusters.ts';
 import { config } from './clusters/config.ts';
 import { login, logout } from './clusters/login.ts';
 import { status } from './clusters/status.ts';
-import type { Register } from './command.ts';
+import { whoami } from './clusters/whoami.ts';
+import { allowBeforeCommand, type Register } from './command.ts';
 import { completion } from './completion.ts';
 import { upVerb } from './demo/up.ts';
 import { doctor } from './doctor/doctor.ts';
@@ -29,7 +30,7 @@ import { put } from './storage/put.ts';
 import { versionVerb } from './version.ts';
 
 const GROUPS: Readonly<Record<string, readonly Register[]>> = {
-  'Clusters:': [upVerb, login, logout, clustersVerb, status, config, doctor],
+  'Clusters:': [upVerb, login, logout, whoami, clustersVerb, status, config, doctor],
   'Services:': [apply, diff, get, describe, replicas, remove],
   'Jobs:': [runCommandVerb, jobVerb, jobsVerb, logs, explain, cancel],
   'Files:': [put, ls, cp, bucket],
@@ -53,6 +54,7 @@ function createProgram(env: NodeJS.ProcessEnv): Command {
     .version(`oscar ${VERSION}`)
     .exitOverride()
     .showHelpAfterError('(use --help for more)');
+  allowBeforeCommand(program);
   program
     .command('serve', { hidden: false })
     .helpGroup('Clusters:')

@@ -46,11 +46,11 @@ export const logout: Register = (program, env) => {
       const { id } = session.config.cluster(session.chosen);
       const found = session.logins.at(id);
       if (!found) {
-        session.terminal.note(`not logged in to ${id}`);
+        session.terminal.note(`not logged in to ${id}: ${await describeNow(session)}`);
         return;
       }
       const token = await session.logins.remove(found.key);
-      session.terminal.note('logged out');
+      session.terminal.note(`logged out: ${await describeNow(session)}`);
       if (!token) return;
       try {
         await (await IssuerClient.discover(found.login.issuer, found.login.clientId)).revoke(token);
@@ -60,6 +60,19 @@ export const logout: Register = (program, env) => {
     },
   );
 };
+
+/** What commands do without the login. */
+async function describeNow(session: Session): Promise<string> {
+  try {
+    const { id, credentials } = await session.cluster();
+    return credentials.kind === 'basic'
+      ? `commands now act as the administrator of ${id}`
+      : `commands now act as the user of the configuration's oidc_refresh_token`;
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error;
+    return 'commands need a login now';
+  }
+}
 
 /** Asks the cluster for its issuers, which it tells only the administrator. */
 async function findIssuer(session: Session): Promise<string> {

@@ -52,9 +52,13 @@ export const status: Register = (program, env) => {
       session,
       '',
     );
-    // The status of one named cluster decides the exit code.
+    // The status of one named cluster decides the exit code; otherwise one cluster that is up is enough.
     const [only] = rows;
     if (session.chosen !== undefined && only?.error) throw only.error;
+    if (rows.every(({ error }) => error)) {
+      const down = 'no cluster is up: start a federation on this machine with `oscar up`';
+      throw rows.find(({ row }) => row.state === 'refused')?.error ?? new ClientError('unreachable', down);
+    }
   });
 };
 

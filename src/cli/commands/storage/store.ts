@@ -42,7 +42,8 @@ export function clusterStore(cluster: ClusterClient): ClientStore {
     async presign({ bucket, key }, operation) {
       const path = `/system/buckets/${encodeURIComponent(bucket)}/presign`;
       const body = { object_key: key, operation };
-      return (await cluster.call('POST', path, { body, about: `bucket "${bucket}"` })).json() as Presigned;
+      const changes = operation === 'upload';
+      return (await cluster.call('POST', path, { body, changes, about: `bucket "${bucket}"` })).json() as Presigned;
     },
   };
 }
@@ -54,10 +55,12 @@ async function listObjects(cluster: ClusterClient, bucket: string): Promise<Remo
   do {
     const query = page === undefined ? '' : `?page=${encodeURIComponent(page)}`;
     const path = `/system/buckets/${encodeURIComponent(bucket)}${query}`;
-    const answer = (await cluster.call('GET', path, { about: `bucket "${bucket}"` })).json() as {
-      objects?: RemoteListedObject[];
-      next_page?: string;
-    };
+    const { status, json } = await cluster.call('GET', path, { about: `bucket "${bucket}"`, expect: [403] });
+    // A manager answers 403 for a bucket that does not exist, as it does for a bucket of another user.
+    if (status === 403) {
+      throw new ClientError('not-found', `bucket "${bucket}" not found on ${cluster.id}, or you have no access to it`);
+    }
+    const answer = json() as { objects?: RemoteListedObject[]; next_page?: string };
     found.push(...(answer.objects ?? []));
     page = answer.next_page;
   } while (page !== undefined);
