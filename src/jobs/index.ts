@@ -1,8 +1,16 @@
 export { attemptName, hostedAttemptName } from './attempt/attempt-name.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
-export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
-export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
+export {
+  definedAccess,
+  mayWrite,
+  namedAccess,
+  OWN_STORE,
+  ownEndpoints,
+  type ReadableFile,
+  readableFile,
+  type UpstreamOrigins,
+} from './attempt/store-access.ts';
 export { changeJob } from './change-job.ts';
 export { eventTooLarge, type JobErrorCode } from './errors.ts';
 export { jobForBytes, readEvent } from './event.ts';
