@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import { StagingError } from './errors.ts';
 import { writeAtomically } from './fetch.ts';
 import { openOutput } from './remote-store.ts';
