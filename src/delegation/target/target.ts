@@ -5,8 +5,7 @@ import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand, JobKey, JobRecord, S3Access } from '../../model/job/index.ts';
 import type { FederationRole, Service } from '../../model/service/index.ts';
 import type { Origin, Permit } from '../../peers/index.ts';
-import { contactOrigin } from './origin-contact.ts';
-import type { OperatorStores } from './origin-store.ts';
+import { contactOrigin, type OperatorStores } from './origin-contact.ts';
 
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 
