@@ -3,7 +3,7 @@ import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import { serviceName } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
-import type { PeerAnswer } from '../connection/transport.ts';
+import { type PeerAnswer, validField } from '../connection/transport.ts';
 import type {
   Offer,
   OfferAnswer,
@@ -16,7 +16,6 @@ import { jobId, readCode } from '../messages/names.ts';
 import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
 import { readRoom, readStatus } from '../messages/status.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
-import { validField } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
 
 /** Milliseconds for each kind of call. */

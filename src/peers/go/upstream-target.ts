@@ -2,11 +2,10 @@ import { fields, isObject, optional, text, wholeNumber } from '../../lib/fields.
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import { serviceName } from '../../model/service/index.ts';
 import { TARGET_DEADLINES, type TargetDeadlines } from '../client/http-target.ts';
-import { validField } from '../client/legal.ts';
 import { refusalByStatus, refusedOffer } from '../client/offer-refusals.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
-import type { PeerAnswer } from '../connection/transport.ts';
+import { type PeerAnswer, validField } from '../connection/transport.ts';
 import type {
   Offer,
   OfferAnswer,
