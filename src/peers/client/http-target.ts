@@ -12,8 +12,7 @@ import type {
   Target,
   TargetAttempt,
 } from '../delegation-ports.ts';
-import { jobId, readCode } from '../messages/names.ts';
-import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
+import { jobId, parseTrace, readCode, readTaken, writeOffer } from '../messages/offer.ts';
 import { readRoom, readStatus } from '../messages/status.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';

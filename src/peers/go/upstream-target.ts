@@ -14,8 +14,7 @@ import type {
   Target,
   TargetAttempt,
 } from '../delegation-ports.ts';
-import { jobId } from '../messages/names.ts';
-import { wrapEvent } from '../messages/offer.ts';
+import { jobId, wrapEvent } from '../messages/offer.ts';
 import { authorization, type PeerAddress, PeerError } from '../peer.ts';
 
 /**
