@@ -110,7 +110,7 @@ async function uploadWithRetries(
 }
 
 async function planUploads(directory: string, { outputs }: PodOrders): Promise<UploadPlan> {
-  const { plan } = await import('../transfers/walk.ts');
+  const { plan } = await import('../transfers/upload.ts');
   return plan(directory, outputs);
 }
 
