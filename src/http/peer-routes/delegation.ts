@@ -22,13 +22,13 @@ import {
   writeRoom,
   writeStatus,
 } from '../../peers/index.ts';
+import { announcedParts, headerText, readMemberClaim, signedParts } from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
 import { jobParams, nameParam, readFlag } from '../params.ts';
 import { routeSigned, SIGNED } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { announcedParts, headerText, readMemberClaim, signedParts } from '../signed.ts';
 
 export interface DelegationDeps {
   readonly delegation: DelegationServer;
