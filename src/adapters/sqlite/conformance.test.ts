@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import { describeJournal } from '../../ports/conformance/journal.conformance.ts';
 import { describeSecretStore } from '../../ports/conformance/secret-store.conformance.ts';
 import { describeServiceStore } from '../../ports/conformance/service-store.conformance.ts';

@@ -1,4 +1,4 @@
-import type { Seal } from '../../lib/seal.ts';
+import type { Seal } from '../../lib/secret.ts';
 import type { JobStore, Journal, SecretStore, ServiceStore, SettingsStore } from '../../ports/index.ts';
 import { lockDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';

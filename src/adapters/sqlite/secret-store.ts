@@ -1,5 +1,4 @@
-import type { Seal, SealedPlace } from '../../lib/seal.ts';
-import { Secret } from '../../lib/secret.ts';
+import { type Seal, type SealedPlace, Secret } from '../../lib/secret.ts';
 import type { Cursor, Page, Version } from '../../lib/version.ts';
 import {
   cursorAfter,
