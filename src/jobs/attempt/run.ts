@@ -11,8 +11,7 @@ import {
   withAttempt,
 } from '../../model/job/index.ts';
 import { isUnavailable, type Observation, type StopReason, StoreError } from '../../ports/index.ts';
-import { changeJob } from '../change-job.ts';
-import type { AttemptDeps, PreparedAttempt } from '../jobs.ts';
+import { type AttemptDeps, changeJob, type PreparedAttempt } from '../jobs.ts';
 import { prepareAttempt } from './prepare.ts';
 
 /**
