@@ -8,10 +8,8 @@ import { describeSecretStore } from '../../ports/conformance/secret-store.confor
 import { describeServiceStore } from '../../ports/conformance/service-store.conformance.ts';
 import { describeSettingsStore } from '../../ports/conformance/settings-store.conformance.ts';
 import { Database } from './database.ts';
-import { LocalJournal } from './journal.ts';
-import { LocalSecretStore } from './secret-store.ts';
+import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
 import { LocalServiceStore } from './service-store.ts';
-import { LocalSettingsStore } from './settings-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 /** So small that every list has several pages and every second read misses the cache. */

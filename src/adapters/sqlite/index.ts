@@ -3,11 +3,9 @@ import type { JobStore, Journal, SecretStore, ServiceStore, SettingsStore } from
 import { lockDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
 import { LocalJobStore } from './job-store.ts';
-import { LocalJournal } from './journal.ts';
+import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
 import { openSeal } from './sealing-key.ts';
-import { LocalSecretStore } from './secret-store.ts';
 import { LocalServiceStore } from './service-store.ts';
-import { LocalSettingsStore } from './settings-store.ts';
 
 export interface LocalCluster {
   readonly services: ServiceStore;
