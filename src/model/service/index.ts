@@ -5,7 +5,7 @@ export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord } from './federat
 export { fdlSchema, type JsonSchema, requestSchema, responseSchema } from './json-schema.ts';
 export { MAX_MEMBERS } from './limits.ts';
 export {
-  clusterId,
+  clusterIdField,
   clusterIdProblem,
   isImageAllowed,
   isServiceReference,
@@ -13,7 +13,7 @@ export {
   labelValueProblem,
   serviceAnnotations,
   serviceLabels,
-  serviceName,
+  serviceNameField,
   withoutReservedAnnotations,
   withoutReservedLabels,
 } from './names.ts';

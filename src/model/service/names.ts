@@ -86,12 +86,12 @@ export function isServiceReference(name: string): boolean {
 
 /** Parsers of names in messages of other managers. */
 
-export const clusterId: Field<string> = {
+export const clusterIdField: Field<string> = {
   is: 'a cluster id',
   read: (raw) => (typeof raw === 'string' && !clusterIdProblem(raw) ? raw : undefined),
 };
 
-export const serviceName: Field<string> = {
+export const serviceNameField: Field<string> = {
   is: 'the name of a service',
   read: (raw) => (typeof raw === 'string' && !serviceNameProblem(raw) ? raw : undefined),
 };

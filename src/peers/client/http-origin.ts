@@ -1,4 +1,4 @@
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import { type PeerAnswer, validField } from '../connection/transport.ts';
@@ -60,7 +60,7 @@ export class HttpOrigin implements Origin {
   }
 
   #legal({ service, id }: ForwardedJob['job']): ForwardedJob['job'] {
-    return { service: validField(serviceName, service, this.#address), id: validField(jobId, id, this.#address) };
+    return { service: validField(serviceNameField, service, this.#address), id: validField(jobId, id, this.#address) };
   }
 
   #problem(answer: PeerAnswer, service: string): Error {

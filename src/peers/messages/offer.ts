@@ -1,10 +1,21 @@
-import { type Field, fields, flag, isObject, nested, oneOf, optional, type Read, text, url } from '../../lib/fields.ts';
+import {
+  type Field,
+  fields,
+  flagField,
+  isObject,
+  nested,
+  oneOfField,
+  optional,
+  type Read,
+  textField,
+  urlField,
+} from '../../lib/fields.ts';
 import type { JobKey } from '../../model/job/index.ts';
-import { clusterId, serviceName } from '../../model/service/index.ts';
+import { clusterIdField, serviceNameField } from '../../model/service/index.ts';
 import type { AttemptKey, ForwardedJob, Offer } from '../delegation-ports.ts';
 
 /** Names of jobs stand in paths, in headers and in names of pods. */
-export const jobId = text('the id of a job', /^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$/);
+export const jobId = textField('the id of a job', /^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$/);
 
 export const epoch: Field<number> = {
   is: 'a whole number from 1 on',
@@ -15,7 +26,8 @@ export const job: Field<JobKey> = {
   is: '<service>/<id of the job>',
   read: (raw) => {
     const [service, id, ...more] = typeof raw === 'string' ? raw.split('/') : [];
-    if (more.length > 0 || serviceName.read(service) === undefined || jobId.read(id) === undefined) return undefined;
+    if (more.length > 0 || serviceNameField.read(service) === undefined || jobId.read(id) === undefined)
+      return undefined;
     return { service: String(service), id: String(id) };
   },
 };
@@ -34,7 +46,7 @@ const parseNumber = (raw: unknown) =>
   typeof raw === 'string' && /^[1-9]\d{0,15}$/.test(raw) ? Number(raw) : undefined;
 
 /** Why something was not done, for programs. */
-export const readCode = fields<{ readonly code: string }>({ code: text('a code', /^[a-z-]{1,64}$/) });
+export const readCode = fields<{ readonly code: string }>({ code: textField('a code', /^[a-z-]{1,64}$/) });
 
 /** An event within JSON: any bytes, and the same bytes again on the other side (F7). */
 interface WireEvent {
@@ -62,7 +74,7 @@ function writeEvent(event: Uint8Array): WireEvent {
 
 const eventFields: { readonly event: Field<string>; readonly encoding: Field<'base64'> } = {
   event: { is: 'text', read: (raw) => (typeof raw === 'string' && raw.isWellFormed() ? raw : undefined) },
-  encoding: optional(oneOf('base64')),
+  encoding: optional(oneOfField('base64')),
 };
 
 /** Undefined for what claims to be base64 and is not. */
@@ -127,11 +139,11 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
     fields<WireOffer>({
       job,
       epoch,
-      trigger: oneOf('storage', 'job'),
-      pinned: flag,
-      from: clusterId,
+      trigger: oneOfField('storage', 'job'),
+      pinned: flagField,
+      from: clusterIdField,
       encoding: eventFields.encoding,
-      queue: optional(flag),
+      queue: optional(flagField),
     }),
   ),
 });
@@ -162,9 +174,9 @@ interface WireOpened extends WireEvent {
 }
 
 /** Uids of issuers are long, and may be anything that can be printed. */
-const invoker = text('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
+const invoker = textField('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
 
-const readWireOpened = fields<WireOpened>({ id: jobId, invoker, issuer: optional(url), ...eventFields });
+const readWireOpened = fields<WireOpened>({ id: jobId, invoker, issuer: optional(urlField), ...eventFields });
 
 export function writeOpened({ job: { id }, event, invoker: who, issuer }: ForwardedJob): string {
   return JSON.stringify({ id, ...writeEvent(event), invoker: who, ...(issuer !== undefined && { issuer }) });
