@@ -9,7 +9,7 @@ import { describeServiceStore } from '../../ports/conformance/service-store.conf
 import { describeSettingsStore } from '../../ports/conformance/settings-store.conformance.ts';
 import { Database } from './database.ts';
 import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
-import { LocalServiceStore } from './service-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 /** So small that every list has several pages and every second read misses the cache. */

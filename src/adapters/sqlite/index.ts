@@ -2,10 +2,10 @@ import type { Seal } from '../../lib/secret.ts';
 import type { JobStore, Journal, SecretStore, ServiceStore, SettingsStore } from '../../ports/index.ts';
 import { lockDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
-import { LocalJobStore } from './job-store.ts';
 import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
+import { LocalJobStore } from './local-job-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { openSeal } from './sealing-key.ts';
-import { LocalServiceStore } from './service-store.ts';
 
 export interface LocalCluster {
   readonly services: ServiceStore;

@@ -1,7 +1,22 @@
-import type { Cursor, Page, Version } from '../../lib/version.ts';
-import { cursorAfter, cursorPosition, type Journal, type JournalEntry, type JournalState, packState, StoreError, type SecretKind, type SecretRecord, type SecretStore, type SecretValues, type SettingsRecord, type SettingsStore, type StoredSettings } from '../../ports/index.ts';
-import { type Database, newVersion, type PreparedQuery } from './database.ts';
 import { type Seal, type SealedPlace, Secret } from '../../lib/secret.ts';
+import type { Cursor, Page, Version } from '../../lib/version.ts';
+import {
+  cursorAfter,
+  cursorPosition,
+  type Journal,
+  type JournalEntry,
+  type JournalState,
+  packState,
+  type SecretKind,
+  type SecretRecord,
+  type SecretStore,
+  type SecretValues,
+  type SettingsRecord,
+  type SettingsStore,
+  type StoredSettings,
+  StoreError,
+} from '../../ports/index.ts';
+import { type Database, newVersion, type PreparedQuery } from './database.ts';
 
 /*
  * The journal, the secrets and the settings in SQLite: each is a table of values with a version, which is compared when a

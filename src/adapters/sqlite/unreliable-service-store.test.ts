@@ -10,7 +10,7 @@ import { sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
 import type { ServiceChange, ServiceStore } from '../../ports/index.ts';
 import { Database } from './database.ts';
-import { LocalServiceStore } from './service-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 function open(t: TestContext, seed: number): ServiceStore {

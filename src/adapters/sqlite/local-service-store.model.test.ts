@@ -18,7 +18,7 @@ import {
 } from '../../ports/index.ts';
 import { labelled } from '../../ports/service-store.ts';
 import { Database, newVersion } from './database.ts';
-import { LocalServiceStore } from './service-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { ModelStore, type Outcome } from './service-store-model.fixture.ts';
 
 const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);

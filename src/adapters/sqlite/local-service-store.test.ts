@@ -9,7 +9,7 @@ import { sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
 import { listAllPages, visibleTo, visibleToAll } from '../../ports/index.ts';
 import { Database } from './database.ts';
-import { type CacheLimits, LIST_ALL, LIST_TERM, LocalServiceStore } from './service-store.ts';
+import { type CacheLimits, LIST_ALL, LIST_TERM, LocalServiceStore } from './local-service-store.ts';
 
 function open(t: TestContext, cache?: CacheLimits) {
   const database = new Database(join(temporaryDirectory(t), 'test.db'));

@@ -20,7 +20,7 @@ import {
   REMOVED_JOBS,
   UNFINISHED_QUERY,
 } from './job-rows.ts';
-import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './job-store.ts';
+import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './local-job-store.ts';
 
 /** So small that work in slices needs several of them. */
 const SLICE = 2;
