@@ -163,9 +163,9 @@ export class DiskReserve {
   #file: number | undefined;
   #size = 0;
 
-  constructor(path: string, size = LARGE_LOG) {
+  constructor(path: string, wanted = LARGE_LOG) {
     this.#path = path;
-    this.#wanted = size;
+    this.#wanted = wanted;
     try {
       this.#open();
     } catch (error) {
@@ -211,8 +211,8 @@ export class DiskReserve {
     if (this.#file !== undefined) return this.#file;
     const file = openSync(this.#path, 'a', 0o600);
     this.#file = file;
-    const { size } = fstatSync(file);
-    this.#size = Math.min(this.#wanted.whole, size - (size % PIECE));
+    const { size: found } = fstatSync(file);
+    this.#size = Math.min(this.#wanted.whole, found - (found % PIECE));
     this.#truncate();
     return file;
   }
