@@ -1,3 +1,3 @@
-import { run } from './cli/run.ts';
+import { run } from './cli/command-line.ts';
 
 process.exitCode = await run(process.argv.slice(2), process.env);

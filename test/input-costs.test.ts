@@ -6,7 +6,7 @@ import { parseJson } from '../src/lib/json.ts';
 import { OscarError } from '../src/lib/oscar-error.ts';
 import { loopProblems, present, readDefinition, ServiceSchema, settleSecrets } from '../src/model/service/index.ts';
 import { aService } from '../src/model/service/service.fixture.ts';
-import { permits, readPolicy } from '../src/s3-server/access/policy.ts';
+import { permits, readPolicy } from '../src/s3-server/access/authorization.ts';
 import { corsHeaders, preflight, readCors } from '../src/s3-server/http/cors.ts';
 import { S3Error } from '../src/s3-server/lib/errors.ts';
 import { compileWildcard } from '../src/s3-server/lib/wildcard.ts';

@@ -2,6 +2,7 @@ export {
   type Authenticator,
   createAuthenticator,
   isServiceToken,
+  networkOf,
   newServiceToken,
   readAuthorization,
 } from './authenticate.ts';
@@ -16,7 +17,6 @@ export { namespaceFor } from './namespace.ts';
 export { type PageGrant, PageSignIn } from './oidc/page-sign-in.ts';
 export { createTokenVerifier } from './oidc/token-verifier.ts';
 export { ownerNameLabel } from './owner-name-label.ts';
-export { networkOf } from './password-throttle.ts';
 export type { Admin, Principal, User } from './principal.ts';
 export { type IssuerAliases, type IssuerSettings, UserNames } from './user-names.ts';
 export { chooseVo } from './vo.ts';

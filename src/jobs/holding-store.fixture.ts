@@ -1,6 +1,6 @@
 import type { JobKey, JobRecord } from '../model/job/index.ts';
 import type { JobStore } from '../ports/index.ts';
-import { changeJob } from './change-job.ts';
+import { changeJob } from './jobs.ts';
 import { observedJobs } from './views/observed-store.ts';
 
 /** A store of a cluster that lets jobs start when the test says so, as Kueue does. */

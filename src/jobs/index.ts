@@ -1,9 +1,15 @@
-export { attemptName, hostedAttemptName } from './attempt/attempt-name.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
-export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
-export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
-export { changeJob } from './change-job.ts';
+export {
+  definedAccess,
+  mayWrite,
+  namedAccess,
+  OWN_STORE,
+  ownEndpoints,
+  type ReadableFile,
+  readableFile,
+  type UpstreamOrigins,
+} from './attempt/store-access.ts';
 export { eventTooLarge, type JobErrorCode } from './errors.ts';
 export { jobForBytes, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
@@ -14,10 +20,13 @@ export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
 export { Sweep } from './intake/sweep.ts';
 export {
   type AttemptKeys,
+  attemptName,
+  changeJob,
   type Delegation,
   type DelegationRoles,
   type DispatcherOptions,
   type HostedJobs,
+  hostedAttemptName,
   type Jobs,
   jobKeyText,
   type PlacementMode,

@@ -1,7 +1,17 @@
 import type { StorageProvider } from '../config/index.ts';
-import type { Attempt, Demand, JobKey, JobRecord, Transition } from '../model/job/index.ts';
+import { uuidV5 } from '../lib/uuid.ts';
+import type { Attempt, Demand, JobKey, JobProgress, JobRecord, NewJob, Transition } from '../model/job/index.ts';
 import { bytes, type ClusterStore, type Definition, millicores, type Service } from '../model/service/index.ts';
-import type { Capacity, JobStore, ObjectStore, Runner, SecretStore, ServiceStore, StopReason } from '../ports/index.ts';
+import {
+  type Capacity,
+  type JobStore,
+  type ObjectStore,
+  type Runner,
+  type SecretStore,
+  type ServiceStore,
+  type StopReason,
+  StoreError,
+} from '../ports/index.ts';
 
 /** What the functions of this folder need: the stores of jobs and services, the runner, and the scheduler. */
 export interface Jobs {
@@ -166,4 +176,64 @@ const TIMEOUT = 'oscar-manager/job-timeout';
 export function serviceTimeout({ annotations }: Definition, usual: number): number {
   const asked = Number(annotations[TIMEOUT] ?? Number.NaN) * 1000;
   return asked > 0 ? Math.min(asked, usual) : usual;
+}
+
+/** Namespaces of derived UUIDs. They must never change. */
+const FURTHER = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260002';
+const TAKEN = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260003';
+const GIVEN = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260004';
+
+/**
+ * The first attempt of a job has the name of the job (docs/jobs.md#names-of-jobs-and-attempts); the names of further
+ * attempts are derived from it. Another manager may have chosen the id of a delegated job, and it may equal the id of a job
+ * of another service. Attempt names are unique in the whole cluster, so such a job gets names that are derived from its
+ * service, and nobody can reach the attempts of other services.
+ */
+export function attemptName(job: NamedJob, epoch: number): string {
+  const { service, serviceUid, id, delegatedFrom, openedBy } = job;
+  if (delegatedFrom !== undefined || openedBy !== undefined) {
+    return `${cut(service)}-${uuidV5(GIVEN, JSON.stringify([serviceUid, id, epoch]))}`;
+  }
+  return epoch <= 1 ? id : `${cut(id)}-${uuidV5(FURTHER, JSON.stringify([id, epoch]))}`;
+}
+
+type NamedJob = Pick<NewJob, 'service' | 'serviceUid' | 'id' | 'delegatedFrom' | 'openedBy'>;
+
+/**
+ * The name of a hosted attempt at its target (docs/peer-protocol.md#jobs). Origin and target both compute it, and the same
+ * offer always gives the same name.
+ */
+export function hostedAttemptName(
+  uid: string,
+  member: string,
+  job: JobKey,
+  epoch: number,
+  workerService: string,
+): string {
+  return `${cut(workerService)}-${uuidV5(TAKEN, JSON.stringify([uid, member, job.service, job.id, epoch]))}`;
+}
+
+const cut = (name: string) => name.slice(0, 16).replace(/-+$/, '');
+
+/**
+ * Changes a record by compare-and-swap, and retries with the newer record when another writer was first. `decide` computes
+ * the change from the current record; undefined means that there is nothing to change. Resolves to the record that was
+ * written; undefined if nothing was written.
+ */
+export async function changeJob(
+  key: JobKey,
+  store: Pick<JobStore, 'get' | 'update'>,
+  decide: (record: JobRecord) => Partial<JobProgress> | undefined,
+  known?: JobRecord,
+): Promise<JobRecord | undefined> {
+  for (let record = known ?? (await store.get(key)); record; record = await store.get(key)) {
+    const change = decide(record);
+    if (!change) return undefined;
+    try {
+      return await store.update(key, record.version, change);
+    } catch (error) {
+      if (!(error instanceof StoreError) || (error.code !== 'conflict' && error.code !== 'absent')) throw error;
+    }
+  }
+  return undefined;
 }

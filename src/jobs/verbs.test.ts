@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import type { User } from '../identity/index.ts';
 import { eventually } from '../ports/conformance/eventually.ts';
 import type { ServiceRecord } from '../ports/index.ts';
-import { changeJob } from './change-job.ts';
 import { invokeService } from './intake/invoke.ts';
 import { submitEvent } from './intake/storage-events.ts';
 import { submitJob } from './intake/submit.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
+import { changeJob } from './jobs.ts';
 import { cancelJob, expireJobs, removeJob, removeJobs, removeServiceJobs } from './scheduler/end.ts';
 import { findJob, listJobs } from './views/find.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fields, flag, nested, oneOf, optional, url, wholeNumber } from './fields.ts';
+import { fields, flagField, nested, oneOfField, optional, urlField, wholeNumberField } from './fields.ts';
 
 interface Cow {
   readonly legs: number;
@@ -9,9 +9,9 @@ interface Cow {
 }
 
 const readCow = fields<Cow>({
-  legs: wholeNumber,
-  colour: oneOf('black', 'white'),
-  calf: optional(nested('a calf', fields({ isWild: flag }))),
+  legs: wholeNumberField,
+  colour: oneOfField('black', 'white'),
+  calf: optional(nested('a calf', fields({ isWild: flagField }))),
 });
 
 test('what is what it has to be is read, and nothing else is', () => {
@@ -37,5 +37,5 @@ test('what an object inherits is not in it', () => {
 });
 
 for (const wrong of ['ftp://a.example', 'https://u:p@a.example', 'a.example', `https://${'a'.repeat(2048)}`, 7]) {
-  test(`${String(wrong).slice(0, 30)} is no address`, () => assert.equal(url.read(wrong), undefined));
+  test(`${String(wrong).slice(0, 30)} is no address`, () => assert.equal(urlField.read(wrong), undefined));
 }

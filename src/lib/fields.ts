@@ -36,12 +36,12 @@ export function mapRead<T, R>(read: Read<T>, change: (value: T) => R): Read<R> {
   return 'value' in read ? { value: change(read.value) } : read;
 }
 
-export function text(is: string, form: RegExp): Field<string> {
+export function textField(is: string, form: RegExp): Field<string> {
   return { is, read: (raw) => (typeof raw === 'string' && form.test(raw) ? raw : undefined) };
 }
 
 /** One of some words. */
-export function oneOf<const T extends string>(...words: readonly T[]): Field<T> {
+export function oneOfField<const T extends string>(...words: readonly T[]): Field<T> {
   return { is: `one of ${words.join(', ')}`, read: (raw) => words.find((word) => word === raw) };
 }
 
@@ -61,14 +61,14 @@ export function nested<T extends object>(is: string, read: (raw: unknown) => Rea
   };
 }
 
-export const sha256 = text('a SHA-256 in lower-case hexadecimal', /^[0-9a-f]{64}$/);
+export const sha256Field = textField('a SHA-256 in lower-case hexadecimal', /^[0-9a-f]{64}$/);
 
-export const wholeNumber: Field<number> = {
+export const wholeNumberField: Field<number> = {
   is: 'a whole number',
   read: (raw) => (Number.isSafeInteger(raw) && Number(raw) >= 0 ? Number(raw) : undefined),
 };
 
-export const flag: Field<boolean> = {
+export const flagField: Field<boolean> = {
   is: 'true or false',
   read: (raw) => (typeof raw === 'boolean' ? raw : undefined),
 };
@@ -76,7 +76,7 @@ export const flag: Field<boolean> = {
 /** Longer than any address that people write; several stand in one header, which servers cut at 16 KiB. */
 const LONGEST_URL = 2048;
 
-export const url: Field<string> = {
+export const urlField: Field<string> = {
   is: 'an http or https URL without a password',
   read: (raw) => {
     const parsed = typeof raw === 'string' && raw.length <= LONGEST_URL ? URL.parse(raw) : null;
@@ -85,7 +85,7 @@ export const url: Field<string> = {
   },
 };
 
-export const object: Field<Readonly<Record<string, unknown>>> = {
+export const objectField: Field<Readonly<Record<string, unknown>>> = {
   is: 'an object',
   read: (raw) => (isObject(raw) ? raw : undefined),
 };

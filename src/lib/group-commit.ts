@@ -1,6 +1,6 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync } from 'node:fs';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { DiskFullError, type DiskReserve, isDiskFull } from './disk-reserve.ts';
+import { DiskFullError, type DiskReserve, isDiskFull } from './disk-space.ts';
 
 interface Write {
   /** Does the work. Returns a function that resolves its promise, to be called once the work is on the disk. */

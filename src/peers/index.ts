@@ -43,8 +43,7 @@ export {
   WORKER_HEADER,
   writeState,
 } from './messages/federation.ts';
-export { readAttempt } from './messages/names.ts';
-export { longestBody, parseTrace, readOffer, readOpened } from './messages/offer.ts';
+export { longestBody, parseTrace, readAttempt, readOffer, readOpened } from './messages/offer.ts';
 export { type PassedAnswer, type PassedChange, readPassedAnswer, readPassedChange } from './messages/passed-change.ts';
 export { writePermit } from './messages/permit.ts';
 export { readReport } from './messages/report.ts';

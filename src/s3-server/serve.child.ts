@@ -1,6 +1,5 @@
 import { writeSync } from 'node:fs';
-import { Seal } from '../lib/seal.ts';
-import { Secret } from '../lib/secret.ts';
+import { Seal, Secret } from '../lib/secret.ts';
 import { openObjectStore } from './open.ts';
 
 /** Serves the given directory, prints the port, and runs until it is killed. Tests start it. */

@@ -9,13 +9,31 @@ import {
   type Service,
 } from '../model/service/index.ts';
 import type { Reservation, ServiceRecord } from '../ports/index.ts';
-import { admit } from './admit.ts';
+import { admit, withoutClusterAccounts } from './admit.ts';
 import { ServicesError } from './errors.ts';
 import { beginIntent, endIntent, toLeftovers } from './intent.ts';
 import { removeLeftovers } from './remove.ts';
 import { saveSecrets, toSecretsOwner, vaultSecrets } from './service-secrets.ts';
-import type { Services } from './services.ts';
+import type { ChangedService, FederatedServices, ServiceCaller, Services } from './services.ts';
 import { provisionProviderBuckets, provisionStorage } from './storage.ts';
+
+/** A definition with members is deployed as a federation; any other creates a plain service. */
+export async function createPlainOrFederated<Caller extends ServiceCaller>(
+  caller: Caller,
+  sent: unknown,
+  services: Services,
+  federated: FederatedServices<Caller>,
+): Promise<ChangedService> {
+  const body = withoutClusterAccounts(caller.principal, sent);
+  if (namesFederation(body) && hasMembers(body)) return federated.create(caller, body);
+  return { record: await createService(caller.principal, body, services), pending: [] };
+}
+
+/** Most definitions have no such key, and are not parsed twice. */
+const namesFederation = (body: unknown) =>
+  typeof body === 'object' && body !== null && Object.keys(body).some((key) => /^federation$/i.test(key));
+
+const hasMembers = (body: unknown) => (readDefinition(body).definition.federation?.members ?? []).length > 0;
 
 /**
  * Creates a service. All checks come first and change nothing. Then the name is reserved, secrets and buckets are created,

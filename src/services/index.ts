@@ -1,19 +1,12 @@
 export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
-export { createService } from './create.ts';
+export { createPlainOrFederated, createService } from './create.ts';
 export { ServicesError, type ServicesErrorCode } from './errors.ts';
-export {
-  type ChangedService,
-  createPlainOrFederated,
-  type FederatedServices,
-  removePlainOrFederated,
-  updatePlainOrFederated,
-} from './plain-or-federated.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
-export { findRemovable, releaseStorage, removeRecord } from './remove.ts';
+export { findRemovable, releaseStorage, removePlainOrFederated, removeRecord } from './remove.ts';
 export { loadSecrets, removeSecrets, toSecretsOwner } from './service-secrets.ts';
-export type { Services } from './services.ts';
+export type { ChangedService, FederatedServices, Services } from './services.ts';
 export {
   adoptBuckets,
   provisionProviderBuckets,
@@ -21,4 +14,4 @@ export {
   renewSubscriptions,
   toStorageClaim,
 } from './storage.ts';
-export { oldVersion, replaceDefinition, updateService } from './update.ts';
+export { oldVersion, replaceDefinition, updatePlainOrFederated, updateService } from './update.ts';

@@ -5,8 +5,24 @@ import { ServicesError } from './errors.ts';
 import { beginIntent, endIntent, type Leftovers, toLeftovers } from './intent.ts';
 import { findService } from './read.ts';
 import { removeSecrets } from './service-secrets.ts';
-import type { Services } from './services.ts';
+import type { FederatedServices, ServiceCaller, Services } from './services.ts';
 import { releaseOwnStorage, releaseProviderBuckets, type StorageClaim } from './storage.ts';
+
+/** A coordinator is removed with its members, a worker here alone, after its coordinator has been notified. */
+export async function removePlainOrFederated<Caller extends ServiceCaller>(
+  caller: Caller,
+  name: string,
+  { namespace, cascade }: { readonly namespace: string | undefined; readonly cascade: boolean },
+  services: Services,
+  federated: FederatedServices<Caller>,
+): Promise<void> {
+  const { principal } = caller;
+  const record = await findRemovable(principal, name, namespace, services);
+  const role = record.service.federation?.role;
+  if (role === 'coordinator') await federated.remove(caller, record, cascade);
+  else if (role === 'worker') await federated.removeWorker(caller, name, namespace);
+  else await removeService(principal, name, namespace, services);
+}
 
 const ATTEMPTS = 8;
 

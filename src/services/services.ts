@@ -1,11 +1,13 @@
-import type { UserNames } from '../identity/index.ts';
+import type { Admin, User, UserNames } from '../identity/index.ts';
 import type { Secret } from '../lib/secret.ts';
+import type { Version } from '../lib/version.ts';
 import type { KnownStores } from '../model/service/index.ts';
 import type {
   Journal,
   ObjectStore,
   ProviderBuckets,
   SecretStore,
+  ServiceRecord,
   ServiceStore,
   SettingsStore,
 } from '../ports/index.ts';
@@ -37,4 +39,27 @@ export interface Services {
   readonly now: () => number;
   readonly newUid: () => string;
   readonly newToken: () => Secret;
+}
+
+/** The caller. A federation also needs a credential for other clusters. */
+export interface ServiceCaller {
+  readonly principal: Admin | User;
+}
+
+export interface ChangedService {
+  readonly record: ServiceRecord;
+  /** Members that do not have the change yet, and why. */
+  readonly pending: readonly { readonly member: string; readonly reason: string }[];
+}
+
+/** Operations on services that have members on other clusters. `src/federation` implements them. */
+export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> {
+  create(caller: Caller, body: unknown): Promise<ChangedService>;
+  change(caller: Caller, body: unknown, ifMatch: Version | undefined): Promise<ChangedService>;
+  /** Also ends the members; without `cascade` they stay as plain services. */
+  remove(caller: Caller, record: ServiceRecord, cascade: boolean): Promise<void>;
+  /** Makes a worker a plain service, if its coordinator has been silent for long enough; throws otherwise. */
+  takeOverWorker(caller: Caller, record: ServiceRecord, ifMatch: Version | undefined): Promise<void>;
+  /** Notifies the coordinator, then removes the worker. */
+  removeWorker(caller: Caller, name: string, namespace: string | undefined): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { type Admin, chooseVo, type User } from '../identity/index.ts';
 import type { Version } from '../lib/version.ts';
 import { type Definition, ownedBy, type RemoteBucket, readDefinition, type Service } from '../model/service/index.ts';
 import { isRace, type ServiceRecord } from '../ports/index.ts';
-import { admit } from './admit.ts';
+import { admit, withoutClusterAccounts } from './admit.ts';
 import { ServicesError } from './errors.ts';
 import { findService } from './read.ts';
 import { releaseStorage } from './remove.ts';
@@ -14,8 +14,31 @@ import {
   toSecretsOwner,
   vaultSecrets,
 } from './service-secrets.ts';
-import type { Services } from './services.ts';
+import type { ChangedService, FederatedServices, ServiceCaller, Services } from './services.ts';
 import { provisionProviderBuckets, provisionStorage, toStorageClaim, updateBucketAccess } from './storage.ts';
+
+/**
+ * A service that is federated, or becomes so, is changed at all its members; any other here alone. A worker is changed by its
+ * coordinator (F45), unless the coordinator has been silent for so long that the owner may take the worker over.
+ */
+export async function updatePlainOrFederated<Caller extends ServiceCaller>(
+  caller: Caller,
+  sent: unknown,
+  ifMatch: Version | undefined,
+  services: Services,
+  federated: FederatedServices<Caller>,
+): Promise<ChangedService> {
+  const body = withoutClusterAccounts(caller.principal, sent);
+  const { name, federation } = readDefinition(body).definition;
+  const record = await findService(caller.principal, 'update', name, services);
+  const role = record.service.federation?.role;
+  if (role === 'worker') {
+    await federated.takeOverWorker(caller, record, ifMatch);
+    return updatePlainOrFederated(caller, body, undefined, services, federated);
+  }
+  if (role === 'coordinator' || (federation?.members ?? []).length > 0) return federated.change(caller, body, ifMatch);
+  return { record: await updateService(caller.principal, body, ifMatch, services), pending: [] };
+}
 
 /** Enough for any burst of writers to one service. More failures than this mean a fault, not contention. */
 const ATTEMPTS = 8;

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
-import { Seal } from '../../src/lib/seal.ts';
-import { Secret } from '../../src/lib/secret.ts';
+import { Seal, Secret } from '../../src/lib/secret.ts';
 import { type ObjectStoreServer, openObjectStore } from '../../src/s3-server/index.ts';
 import type { ObjectStoreOptions } from '../../src/s3-server/open.ts';
 

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';

@@ -1,8 +1,8 @@
 import type { DockerLauncher, DockerLauncherOptions } from './docker/index.ts';
 
-export { LocalCapacity } from './capacity.ts';
 export { type DockerSearch, findDocker } from './docker/find-docker.ts';
 export type { Launcher } from './launcher.ts';
+export { LocalCapacity } from './local-capacity.ts';
 export { createLocalRunner } from './local-runner.ts';
 export { describeIsolation, type Isolation, openSandbox, type Sandbox } from './process/isolation.ts';
 export { createProcessLauncher } from './process/process-launcher.ts';

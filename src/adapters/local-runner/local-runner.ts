@@ -1,7 +1,7 @@
 import { createReadStream, existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import type { Attempt } from '../../model/job/index.ts';
 import {
   type LogOptions,

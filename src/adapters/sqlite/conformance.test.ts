@@ -2,16 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import { describeJournal } from '../../ports/conformance/journal.conformance.ts';
 import { describeSecretStore } from '../../ports/conformance/secret-store.conformance.ts';
 import { describeServiceStore } from '../../ports/conformance/service-store.conformance.ts';
 import { describeSettingsStore } from '../../ports/conformance/settings-store.conformance.ts';
 import { Database } from './database.ts';
-import { LocalJournal } from './journal.ts';
-import { LocalSecretStore } from './secret-store.ts';
-import { LocalServiceStore } from './service-store.ts';
-import { LocalSettingsStore } from './settings-store.ts';
+import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 /** So small that every list has several pages and every second read misses the cache. */

@@ -3,7 +3,7 @@ import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { DatabaseFile } from '../../lib/database-file.ts';
-import { DiskReserve, isDiskFull, SMALL_LOG } from '../../lib/disk-reserve.ts';
+import { DiskReserve, isDiskFull, SMALL_LOG } from '../../lib/disk-space.ts';
 import { GroupCommit, LogFile } from '../../lib/group-commit.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import type { Version } from '../../lib/version.ts';

@@ -1,13 +1,11 @@
-import type { Seal } from '../../lib/seal.ts';
+import type { Seal } from '../../lib/secret.ts';
 import type { JobStore, Journal, SecretStore, ServiceStore, SettingsStore } from '../../ports/index.ts';
 import { lockDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
-import { LocalJobStore } from './job-store.ts';
-import { LocalJournal } from './journal.ts';
+import { LocalJournal, LocalSecretStore, LocalSettingsStore } from './key-value-stores.ts';
+import { LocalJobStore } from './local-job-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { openSeal } from './sealing-key.ts';
-import { LocalSecretStore } from './secret-store.ts';
-import { LocalServiceStore } from './service-store.ts';
-import { LocalSettingsStore } from './settings-store.ts';
 
 export interface LocalCluster {
   readonly services: ServiceStore;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import { type DataDirectory, DataDirectoryError } from './data-directory.ts';
 import type { Database } from './database.ts';

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
 import type { ServiceChange, ServiceStore } from '../../ports/index.ts';
 import { Database } from './database.ts';
-import { LocalServiceStore } from './service-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 function open(t: TestContext, seed: number): ServiceStore {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ClientError } from '../client/errors.ts';
 import { clusterIds, makePlan, planFile } from './plan.ts';
-import { clearDirectory, lockDirectory } from './up.ts';
+import { clearDirectory, lockDirectory } from './start-federation.ts';
 
 function newDirectory(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-plan-'));

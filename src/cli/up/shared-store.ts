@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { Seal } from '../../lib/seal.ts';
-import { Secret } from '../../lib/secret.ts';
+import { Seal, Secret } from '../../lib/secret.ts';
 import { openObjectStore } from '../../s3-server/index.ts';
 import type { Plan } from './plan.ts';
 

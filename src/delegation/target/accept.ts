@@ -3,8 +3,7 @@ import { hostedAttemptName, jobKeyText, serviceDemand } from '../../jobs/index.t
 import { accepted, type JobKey, type JobRecord, type NewJob, type TakenJob } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type Permit } from '../../peers/index.ts';
-import { attemptOverReason, contactAs, type OriginContact } from './origin-contact.ts';
-import { originStoreAccess } from './origin-store.ts';
+import { attemptOverReason, contactAs, type OriginContact, originStoreAccess } from './origin-contact.ts';
 import { keepReporting } from './reporting.ts';
 import type { TargetDeps, WorkerRole } from './target.ts';
 

@@ -5,8 +5,7 @@ import type { Service } from '../../model/service/index.ts';
 import type { Permit } from '../../peers/index.ts';
 import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { delegationBackoff } from '../backoff.ts';
-import { attemptOverReason } from './origin-contact.ts';
-import { ORIGIN_STORE, originStoreAccess } from './origin-store.ts';
+import { attemptOverReason, ORIGIN_STORE, originStoreAccess } from './origin-contact.ts';
 import type { TargetDeps } from './target.ts';
 
 /** How long results are kept for an origin that does not answer (docs/delegation.md#how). */

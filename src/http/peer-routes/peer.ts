@@ -28,13 +28,19 @@ import {
   writeState,
 } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
-import { systemPrincipal } from '../authentication.ts';
+import {
+  announcedParts,
+  headerText,
+  readMemberClaim,
+  signedBytes,
+  signedParts,
+  systemPrincipal,
+} from '../authentication.ts';
 import { beforeBody, hasBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
 import { FROM_COORDINATOR, routeCoordinators } from '../routing.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { announcedParts, headerText, readMemberClaim, signedBytes, signedParts } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;

@@ -12,11 +12,10 @@ import {
 import type { Authenticator } from '../../identity/index.ts';
 import { readPassedChange } from '../../peers/index.ts';
 import { findService } from '../../services/index.ts';
-import { federationCaller, serviceBearer } from '../authentication.ts';
+import { announcedParts, federationCaller, readMemberClaim, serviceBearer, signedParts } from '../authentication.ts';
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { announcedParts, readMemberClaim, signedParts } from '../signed.ts';
 
 interface WorkerRequestDeps {
   readonly authenticator: Authenticator;

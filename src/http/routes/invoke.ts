@@ -14,14 +14,13 @@ import {
 import type { JobKey } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { findService } from '../../services/index.ts';
-import { callerCredential, serviceBearer } from '../authentication.ts';
+import { callerCredential, headerText, serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
 import { type ExecutionLog, toExecution } from '../execution-log.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { abortOnDisconnect } from '../open-answers.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { headerText } from '../signed.ts';
 
 export interface InvokeDeps {
   readonly authenticator: Authenticator;

@@ -23,14 +23,17 @@ import {
 import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { type JobEvent, readEvent } from '../event.ts';
 import { type AttemptKeys, type Jobs, type PreparedAttempt, serviceDemand, serviceTimeout } from '../jobs.ts';
-import { OWN_STORE, type ReadableFile, readableFile, writableOutputs } from './rights.ts';
 import {
   definedAccess,
   fileAtOrigin,
   loadOriginStore,
   namedAccess,
+  OWN_STORE,
   ownEndpoints,
+  type ReadableFile,
+  readableFile,
   removeOriginStore,
+  writableOutputs,
 } from './store-access.ts';
 
 /**

@@ -3,10 +3,9 @@ import { type TestContext, test } from 'node:test';
 import { accepted, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { changeJob } from '../change-job.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE, openJobs, type TestJobs } from '../jobs.fixture.ts';
-import { type Delegation, type HostedJobs, jobKeyText } from '../jobs.ts';
+import { changeJob, type Delegation, type HostedJobs, jobKeyText } from '../jobs.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 const user = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;

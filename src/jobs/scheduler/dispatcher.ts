@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { advance, isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { isUnavailable, type StopReason } from '../../ports/index.ts';
-import { attemptName } from '../attempt/attempt-name.ts';
 import { runAttempt, untilAvailable } from '../attempt/run.ts';
 import { removeOriginStore } from '../attempt/store-access.ts';
-import { changeJob } from '../change-job.ts';
 import { placementModeFor } from '../intake/submit.ts';
 import {
+  attemptName,
+  changeJob,
   type DelegationRoles,
   type DispatcherOptions,
   jobKeyText,

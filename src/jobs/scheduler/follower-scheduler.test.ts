@@ -5,9 +5,9 @@ import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { accepted, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { type JobStore, type ServiceRecord, StoreError } from '../../ports/index.ts';
-import { changeJob } from '../change-job.ts';
 import { invokeService } from '../intake/invoke.ts';
 import { ALICE } from '../jobs.fixture.ts';
+import { changeJob } from '../jobs.ts';
 import { removeServiceJobs } from './end.ts';
 import { CALLER_WAITS, Notes, scene, started, submit, USER } from './replicas.fixture.ts';
 

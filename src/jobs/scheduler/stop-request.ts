@@ -1,7 +1,6 @@
 import { advance, isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import type { StopReason } from '../../ports/index.ts';
-import { changeJob } from '../change-job.ts';
-import type { Jobs } from '../jobs.ts';
+import { changeJob, type Jobs } from '../jobs.ts';
 
 /**
  * Writes a request to end a job into its record. A queued job is cancelled by this write; a running one is stopped by the

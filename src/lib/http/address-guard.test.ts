@@ -4,13 +4,11 @@ import http from 'node:http';
 import https from 'node:https';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import type { ConnectOptions, Resolver } from './address-guard.ts';
+import { type ConnectOptions, createAgents, type Resolver } from './address-guard.ts';
 import { allowedAddresses, type Network } from './allowed-address.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from './certificate.fixture.ts';
 import { HttpClient } from './client.ts';
-import type { HttpClientError } from './errors.ts';
-import { toHttpClientError } from './errors.ts';
-import { createAgents } from './guarded-agent.ts';
+import { type HttpClientError, toHttpClientError } from './errors.ts';
 
 type Context = Pick<TestContext, 'after'>;
 

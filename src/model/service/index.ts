@@ -3,16 +3,19 @@ export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors
 export { type FdlService, readFdl } from './fdl.ts';
 export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord } from './federation-options.ts';
 export { fdlSchema, type JsonSchema, requestSchema, responseSchema } from './json-schema.ts';
-export { serviceAnnotations, serviceLabels, withoutReservedAnnotations, withoutReservedLabels } from './labels.ts';
 export { MAX_MEMBERS } from './limits.ts';
 export {
-  clusterId,
+  clusterIdField,
   clusterIdProblem,
   isImageAllowed,
   isServiceReference,
   labelKeyProblem,
   labelValueProblem,
-  serviceName,
+  serviceAnnotations,
+  serviceLabels,
+  serviceNameField,
+  withoutReservedAnnotations,
+  withoutReservedLabels,
 } from './names.ts';
 export { type ClusterStore, ownedBy, present } from './present.ts';
 export { bytes, formatQuantity, millicores } from './quantity.ts';

@@ -1,5 +1,5 @@
 import { encode } from './codec.ts';
-import { serviceAnnotations, serviceLabels } from './labels.ts';
+import { serviceAnnotations, serviceLabels } from './names.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';

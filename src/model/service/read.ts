@@ -1,7 +1,6 @@
 import { decode, type Problem } from './codec.ts';
 import { invalidDefinition } from './errors.ts';
 import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
-import { withoutReservedAnnotations, withoutReservedLabels } from './labels.ts';
 import {
   clusterIdProblem,
   imageProblem,
@@ -9,6 +8,8 @@ import {
   labelValueProblem,
   serviceNameProblem,
   variableNameProblem,
+  withoutReservedAnnotations,
+  withoutReservedLabels,
 } from './names.ts';
 import { bytes, millicores } from './quantity.ts';
 import { type Federation, type Replica, type ServiceDocument, ServiceSchema, type StorageIO } from './schema.ts';

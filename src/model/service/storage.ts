@@ -1,7 +1,7 @@
 import { isBlank, isSlash, trimEnds } from '../../lib/trim.ts';
 import type { Problem } from './codec.ts';
-import { isolatedBucket } from './labels.ts';
 import { MAX_FOLDERS } from './limits.ts';
+import { isolatedBucket } from './names.ts';
 import type { StorageProviders } from './schema.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
 

@@ -1,15 +1,13 @@
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
-import type { PeerAnswer } from '../connection/transport.ts';
+import { type PeerAnswer, validField } from '../connection/transport.ts';
 import type { AttemptKey, ForwardedJob, Origin, Permit, Report } from '../delegation-ports.ts';
 import { DelegationError, type DelegationErrorCode, FederationError } from '../errors.ts';
-import { jobId, readCode, writeAttempt } from '../messages/names.ts';
-import { writeOpened } from '../messages/offer.ts';
+import { jobId, readCode, writeAttempt, writeOpened } from '../messages/offer.ts';
 import { readPermit } from '../messages/permit.ts';
 import { writeReport } from '../messages/report.ts';
 import type { MemberKey, PeerAddress } from '../peer.ts';
-import { validField } from './legal.ts';
 
 /** Milliseconds for each kind of call. */
 export interface OriginDeadlines {
@@ -62,7 +60,7 @@ export class HttpOrigin implements Origin {
   }
 
   #legal({ service, id }: ForwardedJob['job']): ForwardedJob['job'] {
-    return { service: validField(serviceName, service, this.#address), id: validField(jobId, id, this.#address) };
+    return { service: validField(serviceNameField, service, this.#address), id: validField(jobId, id, this.#address) };
   }
 
   #problem(answer: PeerAnswer, service: string): Error {

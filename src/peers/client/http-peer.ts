@@ -1,5 +1,5 @@
 import type { Read } from '../../lib/fields.ts';
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer } from '../connection/transport.ts';
@@ -136,7 +136,7 @@ export class HttpPeer implements Peer {
   }
 
   #federationPath(name: string): string {
-    if (serviceName.read(name) === undefined)
+    if (serviceNameField.read(name) === undefined)
       throw this.#problem('failed', `was not asked: "${name}" is no name of a service`);
     return `/system/services/${name}/federation`;
   }

@@ -1,9 +1,9 @@
 import { hostedAttemptName } from '../../jobs/index.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
-import type { PeerAnswer } from '../connection/transport.ts';
+import { type PeerAnswer, validField } from '../connection/transport.ts';
 import type {
   Offer,
   OfferAnswer,
@@ -12,11 +12,9 @@ import type {
   Target,
   TargetAttempt,
 } from '../delegation-ports.ts';
-import { jobId, readCode } from '../messages/names.ts';
-import { parseTrace, readTaken, writeOffer } from '../messages/offer.ts';
+import { jobId, parseTrace, readCode, readTaken, writeOffer } from '../messages/offer.ts';
 import { readRoom, readStatus } from '../messages/status.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
-import { validField } from './legal.ts';
 import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
 
 /** Milliseconds for each kind of call. */
@@ -69,7 +67,7 @@ export class HttpTarget implements Target {
       'x-delegated-from': from,
       ...(traceparent && { traceparent }),
     };
-    const path = `/job/${validField(serviceName, service, this.#address)}`;
+    const path = `/job/${validField(serviceNameField, service, this.#address)}`;
     const body = writeOffer(offer);
     const answer = await this.#connection.sendSigned(
       { method: 'POST', path, headers, body, deadline: this.#deadlines.offer },
@@ -116,7 +114,7 @@ export class HttpTarget implements Target {
   }
 
   #attemptPath({ service, job, epoch }: TargetAttempt, { uid, member }: PeerCredentials): string {
-    const worker = validField(serviceName, service, this.#address);
+    const worker = validField(serviceNameField, service, this.#address);
     return `${worker}/${hostedAttemptName(uid, member, job, epoch, worker)}`;
   }
 

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { Field } from '../../lib/fields.ts';
 import {
   allowedAddresses,
   HttpClient,
@@ -221,4 +222,11 @@ function readJson(body: Buffer): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Validates a value before it is written into a path or a header. */
+export function validField(field: Field<string>, value: string, { clusterId }: PeerAddress): string {
+  const read = field.read(value);
+  if (read !== undefined) return read;
+  throw new PeerError('failed', `cluster "${clusterId}" was not asked: "${value}" is not ${field.is}`);
 }

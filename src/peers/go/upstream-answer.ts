@@ -1,4 +1,4 @@
-import { isObject, object } from '../../lib/fields.ts';
+import { isObject, objectField } from '../../lib/fields.ts';
 import { peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer } from '../connection/transport.ts';
 import { type Credential, type PeerAddress, PeerError, type WorkerOrder } from '../peer.ts';
@@ -52,7 +52,7 @@ export function credentialSecrets(as: Credential): string[] {
 /** The values of the secrets of a definition. */
 export function orderSecrets({ body }: Pick<WorkerOrder, 'body'>): string[] {
   const document: unknown = JSON.parse(body.reveal());
-  const environment = isObject(document) ? object.read(document['environment']) : undefined;
-  const values = Object.values(object.read(environment?.['secrets']) ?? {});
+  const environment = isObject(document) ? objectField.read(document['environment']) : undefined;
+  const values = Object.values(objectField.read(environment?.['secrets']) ?? {});
   return values.filter((value) => typeof value === 'string');
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { KeyedMutex } from '../../lib/concurrency.ts';
 import { isObject } from '../../lib/fields.ts';
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import type { Deadlines } from '../client/http-peer.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
 import type { PeerAnswer, PeerRequest, Transport } from '../connection/transport.ts';
@@ -183,7 +183,7 @@ export class UpstreamPeer implements Peer {
   }
 
   async #find(name: string, as: Credential): Promise<Found> {
-    if (serviceName.read(name) === undefined)
+    if (serviceNameField.read(name) === undefined)
       throw this.#problem('failed', `was not asked: "${name}" is no name of a service`);
     const answer = await this.#send({ method: 'GET', path: servicePath(name) }, as, this.#deadlines.look);
     const { status, json, isEmpty } = answer;

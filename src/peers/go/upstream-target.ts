@@ -1,12 +1,11 @@
-import { fields, isObject, optional, text, wholeNumber } from '../../lib/fields.ts';
+import { fields, isObject, optional, textField, wholeNumberField } from '../../lib/fields.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
-import { serviceName } from '../../model/service/index.ts';
+import { serviceNameField } from '../../model/service/index.ts';
 import { TARGET_DEADLINES, type TargetDeadlines } from '../client/http-target.ts';
-import { validField } from '../client/legal.ts';
 import { refusalByStatus, refusedOffer } from '../client/offer-refusals.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
 import { noManager, peerProblem } from '../connection/problems.ts';
-import type { PeerAnswer } from '../connection/transport.ts';
+import { type PeerAnswer, validField } from '../connection/transport.ts';
 import type {
   Offer,
   OfferAnswer,
@@ -15,8 +14,7 @@ import type {
   Target,
   TargetAttempt,
 } from '../delegation-ports.ts';
-import { jobId } from '../messages/names.ts';
-import { wrapEvent } from '../messages/offer.ts';
+import { jobId, wrapEvent } from '../messages/offer.ts';
 import { authorization, type PeerAddress, PeerError } from '../peer.ts';
 
 /**
@@ -49,7 +47,7 @@ export class UpstreamTarget implements Target {
     if (!as.bearer) return refusedOffer('not-allowed', clusterId);
     const answer = await this.#send(as, {
       method: 'POST',
-      path: `/job/${validField(serviceName, service, this.#address)}`,
+      path: `/job/${validField(serviceNameField, service, this.#address)}`,
       headers: { 'x-delegated-job-id': validField(jobId, job.id, this.#address), 'x-delegated-from': from },
       body: wrapEvent(event),
       deadline: this.#deadlines.offer,
@@ -117,7 +115,7 @@ export class UpstreamTarget implements Target {
   }
 
   async *#pages(service: string, as: PeerCredentials): AsyncGenerator<ReadonlyMap<string, UpstreamJob>, undefined> {
-    const path = `/system/logs/${validField(serviceName, service, this.#address)}`;
+    const path = `/system/logs/${validField(serviceNameField, service, this.#address)}`;
     let next: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const query = next === undefined ? '' : `page=${encodeURIComponent(next)}`;
@@ -146,7 +144,7 @@ export class UpstreamTarget implements Target {
   }
 
   #jobPath({ service, job }: TargetAttempt): string {
-    return `/system/logs/${validField(serviceName, service, this.#address)}/${validField(jobId, job.id, this.#address)}`;
+    return `/system/logs/${validField(serviceNameField, service, this.#address)}/${validField(jobId, job.id, this.#address)}`;
   }
 }
 
@@ -218,13 +216,13 @@ interface Amounts {
 
 // What is zero is left out there.
 const readAmounts = fields<Amounts>({
-  capacity_cores: optional(wholeNumber),
-  request_cores: optional(wholeNumber),
-  capacity_bytes: optional(wholeNumber),
-  request_bytes: optional(wholeNumber),
+  capacity_cores: optional(wholeNumberField),
+  request_cores: optional(wholeNumberField),
+  capacity_bytes: optional(wholeNumberField),
+  request_bytes: optional(wholeNumberField),
 });
 
-const readNode = fields({ status: text('a status', /^\w*$/), gpu: wholeNumber });
+const readNode = fields({ status: textField('a status', /^\w*$/), gpu: wholeNumberField });
 
 /**
  * `GET /system/status` (docs/go-manager.md#configuration-and-status). Undefined for what is none. What is called cores

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { fields, isObject, object, text } from '../../lib/fields.ts';
+import { fields, isObject, objectField, textField } from '../../lib/fields.ts';
 import type { WorkerOrder } from '../peer.ts';
 
 /**
@@ -32,7 +32,7 @@ export function upstreamBody({ body, uid, revision, digest }: WorkerOrder): stri
   const given: unknown = JSON.parse(body.reveal());
   const document = isObject(given) ? given : {};
   const annotations = isObject(document['annotations']) ? document['annotations'] : {};
-  const { members: _, ...federation } = object.read(document['federation']) ?? {};
+  const { members: _, ...federation } = objectField.read(document['federation']) ?? {};
   const worker = { ...document, federation: { ...federation, topology: BUCKETLESS } };
   const marks = { [UID]: uid, [REVISION]: String(revision), [DIGEST]: digest, [CONTENT]: contentDigest(worker) };
   return JSON.stringify({ ...worker, annotations: { ...annotations, ...marks } });
@@ -44,7 +44,7 @@ export function upstreamBody({ body, uid, revision, digest }: WorkerOrder): stri
  * that both clusters share these are the origin's. One of an earlier topology made buckets of its own, which go with it.
  */
 export function emptiedBody(document: Record<string, unknown>): string | undefined {
-  const { topology } = object.read(document['federation']) ?? {};
+  const { topology } = objectField.read(document['federation']) ?? {};
   const { input, output, mount } = document;
   const names = [input, output].some((each) => Array.isArray(each) && each.length > 0) || Boolean(pathIn(mount));
   if (topology !== BUCKETLESS || !names) return undefined;
@@ -52,13 +52,13 @@ export function emptiedBody(document: Record<string, unknown>): string | undefin
   return JSON.stringify({ ...rest, input: [], output: [] });
 }
 
-const pathIn = (mount: unknown) => object.read(mount)?.['path'];
+const pathIn = (mount: unknown) => objectField.read(mount)?.['path'];
 
 const readAnnotations = fields({
-  [UID]: text('an id', /./),
-  [REVISION]: text('a number', /^\d{1,15}$/),
-  [DIGEST]: text('a digest', /./),
-  [CONTENT]: text('a digest', /./),
+  [UID]: textField('an id', /./),
+  [REVISION]: textField('a number', /^\d{1,15}$/),
+  [DIGEST]: textField('a digest', /./),
+  [CONTENT]: textField('a digest', /./),
 });
 
 /** What a service over there is to us; undefined when it is nothing of ours. */
@@ -75,8 +75,8 @@ export function upstreamWorker(document: unknown): UpstreamWorker | undefined {
  * them otherwise or does not show them.
  */
 function contentDigest(document: Record<string, unknown>): string {
-  const environment = object.read(document['environment']) ?? {};
-  const variables = object.read(environment['variables']) ?? {};
+  const environment = objectField.read(document['environment']) ?? {};
+  const variables = objectField.read(environment['variables']) ?? {};
   const { image, script, cpu, memory, visibility } = document;
   const sorted = Object.entries(variables).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return hash('sha256', JSON.stringify([image, script, cpu, memory, visibility, sorted]), 'hex');

@@ -4,14 +4,16 @@ import * as fc from 'fast-check';
 import { PERMIT, SNAPSHOT } from '../../delegation/memory-server.fixture.ts';
 import type { Read } from '../../lib/fields.ts';
 import type { Offer, Report } from '../delegation-ports.ts';
-import { readAttempt, readCode, writeAttempt } from './names.ts';
 import {
   longestBody,
   parseTrace,
+  readAttempt,
+  readCode,
   readOffer,
   readOpened,
   readTaken,
   wrapEvent,
+  writeAttempt,
   writeOffer,
   writeOpened,
 } from './offer.ts';

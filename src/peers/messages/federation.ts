@@ -5,14 +5,14 @@ import {
   isObject,
   mapRead,
   nested,
-  object,
+  objectField,
   optional,
   type Read,
-  sha256,
-  url,
-  wholeNumber,
+  sha256Field,
+  urlField,
+  wholeNumberField,
 } from '../../lib/fields.ts';
-import { clusterId, type FederationOrigin, serviceName } from '../../model/service/index.ts';
+import { clusterIdField, type FederationOrigin, serviceNameField } from '../../model/service/index.ts';
 import type { MemberKey, Probe, WorkerOrder, WorkerState } from '../peer.ts';
 import * as field from './fields.ts';
 
@@ -37,14 +37,14 @@ interface WireOrigin extends Omit<FederationOrigin, 'clusterId'> {
 
 /** Not every cluster has a store that others reach. */
 const store: Field<string> = {
-  is: `${url.is}, or empty`,
-  read: (raw) => (raw === '' ? raw : url.read(raw)),
+  is: `${urlField.is}, or empty`,
+  read: (raw) => (raw === '' ? raw : urlField.read(raw)),
 };
 
 const origin = fields<WireOrigin>({
-  cluster_id: clusterId,
-  service: serviceName,
-  endpoint: url,
+  cluster_id: clusterIdField,
+  service: serviceNameField,
+  endpoint: urlField,
   store,
 });
 
@@ -67,7 +67,7 @@ const issuers: Field<IssuerAliases> = {
   read: (raw) => {
     if (!isObject(raw)) return undefined;
     const entries = Object.entries(raw);
-    const areUrls = entries.every(([, issuer]) => url.read(issuer) !== undefined);
+    const areUrls = entries.every(([, issuer]) => urlField.read(issuer) !== undefined);
     return areUrls && entries.length <= MOST_ISSUERS ? (Object.fromEntries(entries) as IssuerAliases) : undefined;
   },
 };
@@ -76,10 +76,10 @@ const readKey = fields<Omit<MemberKey, 'owner'>>({ uid: field.uid, member: field
 
 const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: WireOrigin }>({
   uid: field.uid,
-  revision: wholeNumber,
+  revision: wholeNumberField,
   member: field.member,
   key: field.key,
-  digest: sha256,
+  digest: sha256Field,
   origin: originField,
   issuers: optional(issuers),
 });
@@ -124,7 +124,7 @@ const readMemberFields = fields<MemberClaim>({
     read: (raw) => (typeof raw === 'string' && /^[1-9]\d{0,14}$/.test(raw) ? Number(raw) : undefined),
   },
   nonce: field.nonce,
-  signature: sha256,
+  signature: sha256Field,
 });
 
 export function writeMember({ uid, member, time, nonce, signature }: MemberClaim): string {
@@ -141,7 +141,7 @@ const PROBES: { readonly [F in Probe['found']]: (raw: unknown) => Read<Omit<Extr
   {
     nothing: fields({ instance: field.instance }),
     own: fields({ instance: field.instance, version: field.version }),
-    member: fields({ instance: field.instance, uid: field.uid, revision: wholeNumber }),
+    member: fields({ instance: field.instance, uid: field.uid, revision: wholeNumberField }),
     taken: fields({ instance: field.instance }),
   };
 
@@ -157,8 +157,8 @@ export function readProbe(raw: unknown): Read<Probe> {
 
 const readWireState = fields<WorkerState>({
   instance: field.instance,
-  revision: wholeNumber,
-  digest: sha256,
+  revision: wholeNumberField,
+  digest: sha256Field,
 });
 
 export function writeState({ instance, revision, digest }: WorkerState) {
@@ -189,9 +189,9 @@ export function writeChange(order: Pick<WorkerOrder, 'revision' | 'digest' | 'or
 }
 
 const readWireChange = fields<Omit<Change, 'origin'> & { readonly origin?: WireOrigin }>({
-  revision: wholeNumber,
-  digest: sha256,
-  definition: object,
+  revision: wholeNumberField,
+  digest: sha256Field,
+  definition: objectField,
   origin: optional(originField),
   issuers: optional(issuers),
 });

@@ -1,8 +1,52 @@
-import { type Field, fields, flag, isObject, nested, oneOf, optional, type Read, text, url } from '../../lib/fields.ts';
+import {
+  type Field,
+  fields,
+  flagField,
+  isObject,
+  nested,
+  oneOfField,
+  optional,
+  type Read,
+  textField,
+  urlField,
+} from '../../lib/fields.ts';
 import type { JobKey } from '../../model/job/index.ts';
-import { clusterId } from '../../model/service/index.ts';
-import type { ForwardedJob, Offer } from '../delegation-ports.ts';
-import { epoch, job, jobId, writeJob } from './names.ts';
+import { clusterIdField, serviceNameField } from '../../model/service/index.ts';
+import type { AttemptKey, ForwardedJob, Offer } from '../delegation-ports.ts';
+
+/** Names of jobs stand in paths, in headers and in names of pods. */
+export const jobId = textField('the id of a job', /^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$/);
+
+export const epoch: Field<number> = {
+  is: 'a whole number from 1 on',
+  read: (raw) => (Number.isSafeInteger(raw) && Number(raw) >= 1 ? Number(raw) : undefined),
+};
+
+export const job: Field<JobKey> = {
+  is: '<service>/<id of the job>',
+  read: (raw) => {
+    const [service, id, ...more] = typeof raw === 'string' ? raw.split('/') : [];
+    if (more.length > 0 || serviceNameField.read(service) === undefined || jobId.read(id) === undefined)
+      return undefined;
+    return { service: String(service), id: String(id) };
+  },
+};
+
+export const writeJob = ({ service, id }: JobKey) => `${service}/${id}`;
+
+/** The query of a request for a permit. */
+export const writeAttempt = ({ job: key, epoch: at }: AttemptKey) => `job=${writeJob(key)}&epoch=${at}`;
+
+const readWireAttempt = fields<AttemptKey>({ job, epoch: { ...epoch, read: (raw) => epoch.read(parseNumber(raw)) } });
+
+/** From the parameters of a query, or of a path. */
+export const readAttempt = (raw: unknown): Read<AttemptKey> => readWireAttempt(raw);
+
+const parseNumber = (raw: unknown) =>
+  typeof raw === 'string' && /^[1-9]\d{0,15}$/.test(raw) ? Number(raw) : undefined;
+
+/** Why something was not done, for programs. */
+export const readCode = fields<{ readonly code: string }>({ code: textField('a code', /^[a-z-]{1,64}$/) });
 
 /** An event within JSON: any bytes, and the same bytes again on the other side (F7). */
 interface WireEvent {
@@ -30,7 +74,7 @@ function writeEvent(event: Uint8Array): WireEvent {
 
 const eventFields: { readonly event: Field<string>; readonly encoding: Field<'base64'> } = {
   event: { is: 'text', read: (raw) => (typeof raw === 'string' && raw.isWellFormed() ? raw : undefined) },
-  encoding: optional(oneOf('base64')),
+  encoding: optional(oneOfField('base64')),
 };
 
 /** Undefined for what claims to be base64 and is not. */
@@ -95,11 +139,11 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
     fields<WireOffer>({
       job,
       epoch,
-      trigger: oneOf('storage', 'job'),
-      pinned: flag,
-      from: clusterId,
+      trigger: oneOfField('storage', 'job'),
+      pinned: flagField,
+      from: clusterIdField,
       encoding: eventFields.encoding,
-      queue: optional(flag),
+      queue: optional(flagField),
     }),
   ),
 });
@@ -130,9 +174,9 @@ interface WireOpened extends WireEvent {
 }
 
 /** Uids of issuers are long, and may be anything that can be printed. */
-const invoker = text('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
+const invoker = textField('who called, in up to 256 characters', /^\P{C}{0,256}$/u);
 
-const readWireOpened = fields<WireOpened>({ id: jobId, invoker, issuer: optional(url), ...eventFields });
+const readWireOpened = fields<WireOpened>({ id: jobId, invoker, issuer: optional(urlField), ...eventFields });
 
 export function writeOpened({ job: { id }, event, invoker: who, issuer }: ForwardedJob): string {
   return JSON.stringify({ id, ...writeEvent(event), invoker: who, ...(issuer !== undefined && { issuer }) });

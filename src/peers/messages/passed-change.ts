@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type Field, fields, mapRead, oneOf, optional, type Read, text } from '../../lib/fields.ts';
+import { type Field, fields, mapRead, oneOfField, optional, type Read, textField } from '../../lib/fields.ts';
 import { decode, MAX_MEMBERS, type Problem, type Replica, ServiceSchema } from '../../model/service/index.ts';
 import * as field from './fields.ts';
 
@@ -22,7 +22,7 @@ export interface PassedAnswer {
   readonly absent?: readonly string[];
 }
 
-const readMethod = fields<{ readonly method: PassedChange['method'] }>({ method: oneOf('POST', 'PUT', 'DELETE') });
+const readMethod = fields<{ readonly method: PassedChange['method'] }>({ method: oneOfField('POST', 'PUT', 'DELETE') });
 
 export function readPassedChange(raw: unknown): Read<PassedChange> {
   const { body } = (raw ?? {}) as { readonly body?: unknown };
@@ -52,7 +52,7 @@ const names: Field<readonly string[]> = {
 };
 
 export const readPassedAnswer = fields<PassedAnswer>({
-  topology: text('a topology', /^[a-z]{1,16}$/i),
+  topology: textField('a topology', /^[a-z]{1,16}$/i),
   members,
   pending,
   absent: optional(names),

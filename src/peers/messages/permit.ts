@@ -1,4 +1,14 @@
-import { type Field, fields, flag, nested, optional, type Read, text, url, wholeNumber } from '../../lib/fields.ts';
+import {
+  type Field,
+  fields,
+  flagField,
+  nested,
+  optional,
+  type Read,
+  textField,
+  urlField,
+  wholeNumberField,
+} from '../../lib/fields.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Permit } from '../delegation-ports.ts';
 
@@ -7,8 +17,8 @@ const secret: Field<Secret> = {
   read: (raw) => (typeof raw === 'string' && /^[\x21-\x7e]{1,8192}$/.test(raw) ? new Secret(raw) : undefined),
 };
 
-const bucket = text('the name of a bucket', /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/);
-const objectKey = text('the key of an object', /^[^\0]{1,1024}$/u);
+const bucket = textField('the name of a bucket', /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/);
+const objectKey = textField('the key of an object', /^[^\0]{1,1024}$/u);
 
 interface WireProvider {
   readonly endpoint: string;
@@ -26,13 +36,13 @@ const readWirePermit = fields<WirePermit>({
   minio_provider: nested(
     'an object with endpoint, verify, region, access_key, secret_key and expires_at',
     fields<WireProvider>({
-      endpoint: url,
-      verify: flag,
-      region: text('a region', /^[\w.-]{0,64}$/),
+      endpoint: urlField,
+      verify: flagField,
+      region: textField('a region', /^[\w.-]{0,64}$/),
       access_key: secret,
       secret_key: secret,
       session_token: optional(secret),
-      expires_at: wholeNumber,
+      expires_at: wholeNumberField,
     }),
   ),
   input: optional(nested('an object with bucket and key', fields({ bucket, key: objectKey }))),
@@ -40,7 +50,7 @@ const readWirePermit = fields<WirePermit>({
     'an object with bucket, prefix and manifest',
     fields({ bucket, prefix: objectKey, manifest: objectKey }),
   ),
-  lease: wholeNumber,
+  lease: wholeNumberField,
 });
 
 /** The keys are in it: it is shown to the member that proved who it is, and never logged. */

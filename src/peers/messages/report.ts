@@ -3,12 +3,12 @@ import {
   fields,
   isObject,
   mapRead,
-  oneOf,
+  oneOfField,
   optional,
   type Read,
-  sha256,
-  text,
-  wholeNumber,
+  sha256Field,
+  textField,
+  wholeNumberField,
 } from '../../lib/fields.ts';
 import type { Report } from '../delegation-ports.ts';
 import { readRoom, writeRoom } from './status.ts';
@@ -21,7 +21,7 @@ const message: Field<string> = {
   read: (raw) => (typeof raw === 'string' && raw.length <= LONGEST_MESSAGE && !/\p{Cc}/u.test(raw) ? raw : undefined),
 };
 
-const reason = text('one word', /^\w{1,64}$/);
+const reason = textField('one word', /^\w{1,64}$/);
 
 const exitCode: Field<number> = {
   is: 'a whole number',
@@ -42,17 +42,17 @@ interface WireEnding {
 }
 
 const ENDING = {
-  started_at: optional(wholeNumber),
-  finished_at: wholeNumber,
+  started_at: optional(wholeNumberField),
+  finished_at: wholeNumberField,
   exit_code: optional(exitCode),
   reason,
   message,
 };
 
-const readRunning = fields<WireRunning>({ started_at: optional(wholeNumber), message: optional(message) });
+const readRunning = fields<WireRunning>({ started_at: optional(wholeNumberField), message: optional(message) });
 const readReleased = fields<{ readonly reason: string; readonly message: string }>({ reason, message });
 const readFailed = fields<WireEnding>(ENDING);
-const readSucceeded = fields<WireEnding & { readonly manifest: string }>({ ...ENDING, manifest: sha256 });
+const readSucceeded = fields<WireEnding & { readonly manifest: string }>({ ...ENDING, manifest: sha256Field });
 
 const READERS: { readonly [S in Report['state']]: (raw: unknown) => Read<Report> } = {
   running: (raw) => mapRead(readRunning(raw), (said) => ({ state: 'running', ...toRunning(said) })),
@@ -62,7 +62,7 @@ const READERS: { readonly [S in Report['state']]: (raw: unknown) => Read<Report>
     mapRead(readSucceeded(raw), ({ manifest, ...said }) => ({ state: 'succeeded', ...toEnding(said), manifest })),
 };
 
-const state = oneOf('running', 'released', 'failed', 'succeeded');
+const state = oneOfField('running', 'released', 'failed', 'succeeded');
 
 export function readReport(raw: unknown): Read<Report> {
   const said = state.read(isObject(raw) ? raw['state'] : undefined);

@@ -1,4 +1,13 @@
-import { type Field, fields, isObject, mapRead, nested, optional, type Read, wholeNumber } from '../../lib/fields.ts';
+import {
+  type Field,
+  fields,
+  isObject,
+  mapRead,
+  nested,
+  optional,
+  type Read,
+  wholeNumberField,
+} from '../../lib/fields.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 
 interface WireStatus {
@@ -27,13 +36,13 @@ const readWireStatus = fields<WireStatus>({
       return nodes.every((each) => each !== undefined && 'value' in each) ? nodes.map(({ value }) => value) : undefined;
     },
   },
-  node_count: wholeNumber,
+  node_count: wholeNumberField,
   free_cpu: amount,
-  pending: optional(wholeNumber),
+  pending: optional(wholeNumberField),
   mean_duration: optional(amount),
-  serial: optional(wholeNumber),
+  serial: optional(wholeNumberField),
   considering: optional(nested('an object with cpu, memory and gpu', readNode)),
-  queue: optional(wholeNumber),
+  queue: optional(wholeNumberField),
 });
 
 /** What members tell each other of their clusters: less than the status that people see, since it is asked for all the time. */

@@ -9,10 +9,10 @@ import {
   isAllowed,
   MANAGER_ACTIONS,
   OBJECT_ACTIONS,
+  readPolicy,
   type S3Action,
   type S3Identity,
 } from './authorization.ts';
-import { readPolicy } from './policy.ts';
 
 const ALL: readonly S3Action[] = [
   ...OBJECT_ACTIONS,

@@ -22,7 +22,7 @@ import {
   putBucketNotification,
   putBucketTagging,
   rejectBucketPolicyChange,
-} from './buckets.ts';
+} from './bucket-operations.ts';
 import { deleteObject, deleteObjects } from './delete-objects.ts';
 import { type Exchange, isAmzHeader, type S3Response, type Store } from './exchange.ts';
 import { getObject, getObjectAttributes, OVERRIDABLE_HEADERS } from './get-object.ts';

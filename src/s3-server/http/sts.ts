@@ -1,4 +1,4 @@
-import { LONGEST_SESSION_POLICY } from '../access/policy.ts';
+import { LONGEST_SESSION_POLICY } from '../access/authorization.ts';
 import { S3Error } from '../lib/errors.ts';
 import { writeXml } from '../lib/xml.ts';
 import type { Identities, Signer } from '../store/identities.ts';

@@ -1,7 +1,7 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parentPort } from 'node:worker_threads';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import { RunningDigests } from '../lib/checksum.ts';
 import type { WriterCommand, WriterReply } from './content-writer.ts';

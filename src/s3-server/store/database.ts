@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { DatabaseFile } from '../../lib/database-file.ts';
-import { DiskReserve, isDiskFull } from '../../lib/disk-reserve.ts';
+import { DiskReserve, isDiskFull } from '../../lib/disk-space.ts';
 import { GroupCommit, LogFile } from '../../lib/group-commit.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { Secret } from '../../lib/secret.ts';
-import type { S3Identity } from '../access/authorization.ts';
-import { type Policy, readPolicy } from '../access/policy.ts';
+import { type Policy, readPolicy, type S3Identity } from '../access/authorization.ts';
 import { S3Error } from '../lib/errors.ts';
 import { equalConstantTime, SigningSecret } from '../signature/signature-v4.ts';
 import type { StoreDatabase } from './database.ts';

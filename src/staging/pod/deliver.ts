@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../lib/concurrency.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import type { ObjectAt } from '../../model/job/index.ts';
-import { Connections } from '../transfers/connections.ts';
 import { FULL_STORE_PATIENCE, StagingError } from '../transfers/errors.ts';
 import {
+  Connections,
   lazyStores,
   openOutput,
   type RemoteStore,
@@ -110,7 +110,7 @@ async function uploadWithRetries(
 }
 
 async function planUploads(directory: string, { outputs }: PodOrders): Promise<UploadPlan> {
-  const { plan } = await import('../transfers/walk.ts');
+  const { plan } = await import('../transfers/upload.ts');
   return plan(directory, outputs);
 }
 

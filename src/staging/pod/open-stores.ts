@@ -1,6 +1,5 @@
 import type { StoreAccess } from '../../model/job/index.ts';
-import type { Connections } from '../transfers/connections.ts';
-import type { StoreOpener } from '../transfers/remote-store.ts';
+import type { Connections, StoreOpener } from '../transfers/remote-store.ts';
 
 /**
  * Returns a function that opens these stores. Clients are loaded only if needed: they would take most of the start-up

@@ -1,14 +1,14 @@
 import {
   type Field,
   fields,
-  flag,
+  flagField,
   isObject,
   nested,
-  oneOf,
+  oneOfField,
   optional,
   type Read,
-  text,
-  wholeNumber,
+  textField,
+  wholeNumberField,
 } from '../../lib/fields.ts';
 import type { Network } from '../../lib/http/index.ts';
 import { Secret } from '../../lib/secret.ts';
@@ -89,7 +89,7 @@ export function readStores(json: string): PodStores {
   return { ...rest, stores: new Map(Object.entries(stores)) };
 }
 
-const anyText = text('text', /^/);
+const anyText = textField('text', /^/);
 const secret: Field<Secret> = { is: 'text', read: (raw) => (typeof raw === 'string' ? new Secret(raw) : undefined) };
 
 const fileName: Field<string> = {
@@ -115,14 +115,14 @@ const within = <T extends object>(read: (raw: unknown) => Read<T>) => nested('',
 const texts = listOf('a list of texts', anyText.read);
 const objectAt = fields<ObjectAt>({ store: anyText, bucket: anyText, key: anyText });
 const output = fields<StageOut>({ store: anyText, bucket: anyText, folder: anyText, prefix: texts, suffix: texts });
-const network = fields<Network>({ address: anyText, prefix: wholeNumber, family: oneOf('ipv4', 'ipv6') });
+const network = fields<Network>({ address: anyText, prefix: wholeNumberField, family: oneOfField('ipv4', 'ipv6') });
 
 const INPUTS: Readonly<Record<PodInput['kind'], (raw: unknown) => Read<PodInput>>> = {
-  none: fields<PodInput & { kind: 'none' }>({ kind: oneOf('none') }),
-  bytes: fields<PodInput & { kind: 'bytes' }>({ kind: oneOf('bytes'), name: fileName }),
-  url: fields<PodInput & { kind: 'url' }>({ kind: oneOf('url'), name: fileName }),
+  none: fields<PodInput & { kind: 'none' }>({ kind: oneOfField('none') }),
+  bytes: fields<PodInput & { kind: 'bytes' }>({ kind: oneOfField('bytes'), name: fileName }),
+  url: fields<PodInput & { kind: 'url' }>({ kind: oneOfField('url'), name: fileName }),
   object: fields<PodInput & { kind: 'object' }>({
-    kind: oneOf('object'),
+    kind: oneOfField('object'),
     name: fileName,
     from: nested('an object of a store', objectAt),
   }),
@@ -138,34 +138,34 @@ const input: Field<PodInput> = {
 };
 
 const orderFields = fields<PodOrders>({
-  attempt: text('the name of an attempt', /^[a-z0-9.-]{1,253}$/),
+  attempt: textField('the name of an attempt', /^[a-z0-9.-]{1,253}$/),
   input,
   outputs: listOf('a list of outputs', within(output)),
   manifest: optional(nested('an object of a store', objectAt)),
-  answer: flag,
-  patience: optional(wholeNumber),
-  keyPatience: optional(wholeNumber),
+  answer: flagField,
+  patience: optional(wholeNumberField),
+  keyPatience: optional(wholeNumberField),
   networks: listOf('a list of networks', within(network)),
-  port: optional(wholeNumber),
+  port: optional(wholeNumberField),
 });
 
 const s3 = fields<Omit<S3Access, 'expiresAt'>>({
-  type: oneOf('s3'),
+  type: oneOfField('s3'),
   endpoint: optional(anyText),
   region: anyText,
   accessKey: secret,
   secretKey: secret,
   sessionToken: optional(secret),
-  verify: flag,
-  guarded: flag,
+  verify: flagField,
+  guarded: flagField,
 });
 
 const webdav = fields<WebdavAccess>({
-  type: oneOf('webdav'),
+  type: oneOfField('webdav'),
   hostname: anyText,
   login: anyText,
   password: secret,
-  guarded: flag,
+  guarded: flagField,
 });
 
 const access: Field<Readonly<Record<string, StoreAccess>>> = {
@@ -182,7 +182,7 @@ const storeFields = fields<Omit<PodStores, 'stores'> & { readonly stores: Readon
   stores: access,
   input: optional(secret),
   answer: optional(secret),
-  verify: flag,
+  verify: flagField,
 });
 
 function parseJson(json: string): unknown {

@@ -1,6 +1,15 @@
 import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { type Field, fields, flag, oneOf, optional, sha256, text, wholeNumber } from '../../lib/fields.ts';
+import {
+  type Field,
+  fields,
+  flagField,
+  oneOfField,
+  optional,
+  sha256Field,
+  textField,
+  wholeNumberField,
+} from '../../lib/fields.ts';
 import type { Ended } from '../../model/job/index.ts';
 import type { PodLayout } from './layout.ts';
 
@@ -62,21 +71,21 @@ function truncate(sentence: string, bytes: number): string {
   return `${new TextDecoder().decode(room, { stream: true })}…`;
 }
 
-const sentence = text('text', /^/);
+const sentence = textField('text', /^/);
 const notices: Field<readonly string[]> = {
   is: 'a list of sentences',
   read: (raw) => (Array.isArray(raw) && raw.every((each) => typeof each === 'string') ? raw : undefined),
 };
 
 const resultFields = fields<PodResult>({
-  phase: oneOf('ended'),
-  outcome: oneOf('succeeded', 'failed', 'stopped'),
-  reason: oneOf('Completed', 'ScriptFailed', 'InputFailed', 'OutputFailed', 'StartFailed', 'Lost', 'Stopped'),
+  phase: oneOfField('ended'),
+  outcome: oneOfField('succeeded', 'failed', 'stopped'),
+  reason: oneOfField('Completed', 'ScriptFailed', 'InputFailed', 'OutputFailed', 'StartFailed', 'Lost', 'Stopped'),
   message: sentence,
-  startedAt: optional(wholeNumber),
-  finishedAt: wholeNumber,
-  exitCode: optional(wholeNumber),
-  manifest: optional(sha256),
-  answered: optional(flag),
+  startedAt: optional(wholeNumberField),
+  finishedAt: wholeNumberField,
+  exitCode: optional(wholeNumberField),
+  manifest: optional(sha256Field),
+  answered: optional(flagField),
   notices: optional(notices),
 });

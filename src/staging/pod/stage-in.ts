@@ -1,8 +1,7 @@
 import { chmod, copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Connections } from '../transfers/connections.ts';
 import { fetchObject, receive } from '../transfers/fetch.ts';
-import { withRetries } from '../transfers/remote-store.ts';
+import { Connections, withRetries } from '../transfers/remote-store.ts';
 import { Keys } from './keys.ts';
 import { ORDER_FILES, POD_LAYOUT, type PodLayout, type SharedParts, sharedParts } from './layout.ts';
 import { storeOpener } from './open-stores.ts';

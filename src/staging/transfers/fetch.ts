@@ -1,6 +1,6 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import { StagingError } from './errors.ts';
 import { type RemoteObject, type StoreOpener, TransferError, withRetries } from './remote-store.ts';
 import type { FetchOrder } from './staging.ts';

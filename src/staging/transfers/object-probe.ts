@@ -1,7 +1,6 @@
 import type { Network } from '../../lib/http/index.ts';
 import type { S3Access } from '../../model/job/index.ts';
-import { Connections } from './connections.ts';
-import { readAddress } from './remote-store.ts';
+import { Connections, readAddress } from './remote-store.ts';
 
 /** Resolves to the reason for a failure, as the end of a sentence; undefined on success. */
 type Look = (

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
-import { isDiskFull } from '../../lib/disk-reserve.ts';
+import { isDiskFull } from '../../lib/disk-space.ts';
 import { StagingError } from './errors.ts';
 import { writeAtomically } from './fetch.ts';
 import { openOutput } from './remote-store.ts';
-import { type FoundFile, walk } from './walk.ts';
+import { type FoundFile, walk } from './upload.ts';
 
 /**
  * Writes the answer for a synchronous caller (docs/go-manager.md#events-and-scripts): base64 of the only file, or of a

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { StageOut } from '../../model/job/index.ts';
 import { scratch } from './embedded-store.fixture.ts';
-import { plan } from './walk.ts';
+import { plan } from './upload.ts';
 
 const output = (given: Partial<StageOut> = {}): StageOut => ({
   store: 'minio.default',

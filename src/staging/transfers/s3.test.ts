@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
-import { Connections } from './connections.ts';
 import { s3Access, scratch } from './embedded-store.fixture.ts';
+import { Connections } from './remote-store.ts';
 import { S3Clients } from './s3.ts';
 import { createTransfers } from './transfers.ts';
 

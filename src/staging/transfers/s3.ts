@@ -10,8 +10,14 @@ import {
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, S3Access } from '../../model/job/index.ts';
-import type { Connections } from './connections.ts';
-import { type OutputFile, type RemoteStore, readAddress, TransferError, type WrittenObject } from './remote-store.ts';
+import {
+  type Connections,
+  type OutputFile,
+  type RemoteStore,
+  readAddress,
+  TransferError,
+  type WrittenObject,
+} from './remote-store.ts';
 
 /** Larger files are uploaded in parts of this size: S3's minimum, because a part is in memory until its upload ends. */
 const PART = 5 * 1024 * 1024;

@@ -1,13 +1,11 @@
 import { Slots } from '../../lib/concurrency.ts';
 import type { Network } from '../../lib/http/index.ts';
-import { Connections } from './connections.ts';
 import { fetchObject } from './fetch.ts';
 import { pack } from './pack.ts';
-import { lazyStores, type StoreOpener } from './remote-store.ts';
+import { Connections, lazyStores, type StoreOpener } from './remote-store.ts';
 import { S3Clients, s3Store } from './s3.ts';
 import type { Staging } from './staging.ts';
-import { upload } from './upload.ts';
-import { plan } from './walk.ts';
+import { plan, upload } from './upload.ts';
 import { webdavStore } from './webdav.ts';
 
 /** Concurrent files. More need more memory, up to three parts of 5 MiB each; fewer make many small files slower. */

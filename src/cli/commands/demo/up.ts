@@ -29,7 +29,7 @@ export const upVerb: Register = (program, env) => {
     if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
     stopWithParent(env);
     // Loads an OIDC issuer, which other commands do not need.
-    const { startFederation: start } = await import('../../up/up.ts');
+    const { startFederation: start } = await import('../../up/start-federation.ts');
     const show = demo ? await demonstration(quiet, keep, env) : undefined;
     const options = { clusters, fresh, data, keep, ...(port !== undefined && { port }), ...(show && { show }) };
     await start(options, session.terminal, env);

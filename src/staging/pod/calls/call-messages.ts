@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
-import { fields, optional, text, wholeNumber } from '../../../lib/fields.ts';
+import { fields, optional, textField, wholeNumberField } from '../../../lib/fields.ts';
 import { Secret } from '../../../lib/secret.ts';
 import { type PodResult, readResult, writeResult } from '../result.ts';
 
@@ -30,7 +30,7 @@ export function writeEnvelope({ log, ...envelope }: CallEnvelope): string {
   return JSON.stringify({ version: VERSION, ...envelope, log: log.reveal() });
 }
 
-const anyText = text('text', /^/);
+const anyText = textField('text', /^/);
 
 const envelopeFields = fields<CallEnvelope & { readonly version: number }>({
   version: { is: String(VERSION), read: (raw) => (raw === VERSION ? VERSION : undefined) },
@@ -38,7 +38,7 @@ const envelopeFields = fields<CallEnvelope & { readonly version: number }>({
   stores: anyText,
   script: anyText,
   begin: anyText,
-  timeout: wholeNumber,
+  timeout: wholeNumberField,
   input: optional(anyText),
   log: { is: 'an address', read: (raw) => (typeof raw === 'string' ? new Secret(raw) : undefined) },
 });

@@ -1,7 +1,6 @@
 import { chmod, lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Connections } from '../../transfers/connections.ts';
-import { openOutput, withRetries } from '../../transfers/remote-store.ts';
+import { Connections, openOutput, withRetries } from '../../transfers/remote-store.ts';
 import { deliverOutputs } from '../deliver.ts';
 import { Keys } from '../keys.ts';
 import { ORDER_FILES } from '../layout.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
 import { revealed, type Sample, sampleService } from '../../ports/conformance/sample-service.ts';
 import {
@@ -18,7 +18,7 @@ import {
 } from '../../ports/index.ts';
 import { labelled } from '../../ports/service-store.ts';
 import { Database, newVersion } from './database.ts';
-import { LocalServiceStore } from './service-store.ts';
+import { LocalServiceStore } from './local-service-store.ts';
 import { ModelStore, type Outcome } from './service-store-model.fixture.ts';
 
 const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);

@@ -3,7 +3,7 @@ import { appendFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { DiskReserve, isDiskFull } from './disk-reserve.ts';
+import { DiskReserve, isDiskFull } from './disk-space.ts';
 
 const MIB = 1024 * 1024;
 

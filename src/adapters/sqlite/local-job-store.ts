@@ -10,8 +10,16 @@ import {
   type UsageRow,
 } from '../../ports/index.ts';
 import { type Database, newVersion, type PreparedQuery } from './database.ts';
-import { JobChangeLog, type ListPosition, readRowCursor, rowCursor } from './job-changes.ts';
-import { type FoundJob, JobRows, type ListedJobRow, prepareJob } from './job-rows.ts';
+import {
+  type FoundJob,
+  JobChangeLog,
+  JobRows,
+  type ListedJobRow,
+  type ListPosition,
+  prepareJob,
+  readRowCursor,
+  rowCursor,
+} from './job-rows.ts';
 
 /**
  * Jobs that are read or removed in one transaction. A larger slice blocks other requests longer, 40 µs for each removed job;

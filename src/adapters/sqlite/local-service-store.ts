@@ -1,6 +1,5 @@
 import { deepFreeze } from '../../lib/json.ts';
-import type { Seal } from '../../lib/seal.ts';
-import { Secret } from '../../lib/secret.ts';
+import { type Seal, Secret } from '../../lib/secret.ts';
 import type { Page, Version } from '../../lib/version.ts';
 import type { Definition, FederationRole, Service } from '../../model/service/index.ts';
 import {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { StopReason } from '../../ports/index.ts';
-import { type AttemptOutcome, conclude } from './finish.ts';
+import { type AttemptOutcome, conclude } from './run.ts';
 
 const ATTEMPT = 'calf-1';
 const TAKEN = { uid: 'u', member: 'b/calf', job: { service: 'cow', id: 'cow-1' }, epoch: 1, payload: '' };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { attemptName, hostedAttemptName } from './attempt-name.ts';
+import { attemptName, hostedAttemptName } from './jobs.ts';
 
 const UID = '5b0c9b0e-6f5c-4d0e-9d8f-2f3a1c7e4b6a';
 const JOB = { service: 'cow', id: 'cow-0d9e7a52-1c36-4c6f-8f0e-0c7c2a3a9b11' };

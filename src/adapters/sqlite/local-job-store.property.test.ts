@@ -8,7 +8,7 @@ import type { JobState, NewJob } from '../../model/job/index.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
 import { listAllPages } from '../../ports/index.ts';
 import { Database } from './database.ts';
-import { LocalJobStore } from './job-store.ts';
+import { LocalJobStore } from './local-job-store.ts';
 
 const RUNS = 5 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 const SERVICES = ['cow', 'dog'];

@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { Seal } from '../../lib/seal.ts';
+import { Seal } from '../../lib/secret.ts';
 import type { Cursor } from '../../lib/version.ts';
 import { sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
 import { listAllPages, visibleTo, visibleToAll } from '../../ports/index.ts';
 import { Database } from './database.ts';
-import { type CacheLimits, LIST_ALL, LIST_TERM, LocalServiceStore } from './service-store.ts';
+import { type CacheLimits, LIST_ALL, LIST_TERM, LocalServiceStore } from './local-service-store.ts';
 
 function open(t: TestContext, cache?: CacheLimits) {
   const database = new Database(join(temporaryDirectory(t), 'test.db'));

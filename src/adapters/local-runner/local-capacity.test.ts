@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { describeCapacity } from '../../ports/conformance/capacity.conformance.ts';
 import { explainRefusal } from '../../ports/index.ts';
-import { LocalCapacity } from './capacity.ts';
+import { LocalCapacity } from './local-capacity.ts';
 
 const GiB = 1024 ** 3;
 const idle = () => ({ cpu: 0, memory: 0 });

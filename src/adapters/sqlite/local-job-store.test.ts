@@ -10,9 +10,17 @@ import { describeJobStore } from '../../ports/conformance/job-store.conformance.
 import { accepted, acceptedInTurn, listed } from '../../ports/conformance/job-store-under-test.ts';
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../ports/conformance/sample-job.ts';
 import { Database, MIGRATIONS } from './database.ts';
-import { REMOVED_JOBS } from './job-changes.ts';
-import { CHANGED, DROP_TOMBSTONES, ENDED, LIST, OF_SERVICE, OLDEST_WAITING, UNFINISHED_QUERY } from './job-rows.ts';
-import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './job-store.ts';
+import {
+  CHANGED,
+  DROP_TOMBSTONES,
+  ENDED,
+  LIST,
+  OF_SERVICE,
+  OLDEST_WAITING,
+  REMOVED_JOBS,
+  UNFINISHED_QUERY,
+} from './job-rows.ts';
+import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './local-job-store.ts';
 
 /** So small that work in slices needs several of them. */
 const SLICE = 2;

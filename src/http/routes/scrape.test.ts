@@ -8,7 +8,7 @@ import { Secret } from '../../lib/secret.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { jobMeters, Meters, meterRequests } from '../prometheus.ts';
 import { ADMIN, ALICE, addJob, CAROL, type Get, openTestCluster, serve } from './metrics.fixture.ts';
-import { prometheusRoutes } from './prometheus.ts';
+import { prometheusRoutes } from './scrape.ts';
 
 const NOW = 1_000_000_000;
 

@@ -6,7 +6,7 @@ import { ClientError } from '../client/errors.ts';
 import { writePrivateFile } from '../client/private-file.ts';
 import { type Column, formatTable } from '../client/table.ts';
 import type { Terminal } from '../client/terminal.ts';
-import { startDemoIssuer } from './issuer/issuer.ts';
+import { startDemoIssuer } from './issuer/demo-issuer.ts';
 import { PEOPLE } from './issuer/people.ts';
 import { CLIENT_ID } from './issuer/provider.ts';
 import { ManagerProcess, readIsolationProblem } from './manager-process.ts';

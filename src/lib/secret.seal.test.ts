@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { assert as check, property, string } from 'fast-check';
-import { Seal } from './seal.ts';
+import { Seal } from './secret.ts';
 
 const seal = new Seal(randomBytes(32));
 const PLACE = ['secret', 'grant', 'g1'] as const;

@@ -34,7 +34,7 @@ async function runServe(env: NodeJS.ProcessEnv, options: { readonly newIdentity:
 
 /** Runs after `npm ci`: fills the compile cache, so that the first start is fast. */
 async function warmUp(): Promise<void> {
-  await Promise.all([import('./serve.ts'), import('./up/up.ts')]);
+  await Promise.all([import('./serve.ts'), import('./up/start-federation.ts')]);
 }
 
 function isListenError(error: unknown): error is Error {

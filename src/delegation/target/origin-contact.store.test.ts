@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Config } from '../../config/index.ts';
 import { Secret } from '../../lib/secret.ts';
-import { originStoreAccess } from './origin-store.ts';
+import { originStoreAccess } from './origin-contact.ts';
 
 const cases = [
   {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sampleService } from '../../ports/conformance/sample-service.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { newVersion } from './database.ts';
-import { RecordCache } from './service-store.ts';
+import { RecordCache } from './local-service-store.ts';
 
 const record = (): ServiceRecord => ({ service: sampleService('cow'), version: newVersion() });
 

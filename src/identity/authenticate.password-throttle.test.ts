@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { networkOf, PasswordThrottle } from './password-throttle.ts';
+import { networkOf, PasswordThrottle } from './authenticate.ts';
 
 /** Sends wrong passwords until the address is blocked, and returns how many were compared. */
 function guess(throttle: PasswordThrottle, address: string, most = 1000): number {

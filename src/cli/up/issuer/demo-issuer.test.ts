@@ -7,7 +7,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Secret } from '../../../lib/secret.ts';
 import { IssuerClient, OWN_GRANT_TYPE, type Tokens } from '../../client/issuer.ts';
 import { freePort } from '../plan.ts';
-import { startDemoIssuer } from './issuer.ts';
+import { startDemoIssuer } from './demo-issuer.ts';
 import { PEOPLE } from './people.ts';
 import { CLIENT_ID } from './provider.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { readDefinition, type Service } from '../../model/service/index.ts';
 import { ALICE, BOB, FewBuckets } from '../jobs.fixture.ts';
-import { type Claimant, readableFile } from './rights.ts';
+import { type Claimant, readableFile } from './store-access.ts';
 
 const CAROL = 'carol-0003';
 
