@@ -10,6 +10,7 @@ interface WireStatus {
   readonly serial?: number;
   readonly considering?: Free;
   readonly queue?: number;
+  readonly total?: Free;
 }
 
 const amount: Field<number> = {
@@ -34,11 +35,12 @@ const readWireStatus = fields<WireStatus>({
   serial: optional(wholeNumber),
   considering: optional(nested('an object with cpu, memory and gpu', readNode)),
   queue: optional(wholeNumber),
+  total: optional(nested('an object with cpu, memory and gpu', readNode)),
 });
 
 /** What members tell each other of their clusters: less than the status that people see, since it is asked for all the time. */
 export function writeStatus(snapshot: Snapshot): WireStatus {
-  const { nodes, nodeCount, freeCpu, pending, meanDuration, serial, considering, queue } = snapshot;
+  const { nodes, nodeCount, freeCpu, pending, meanDuration, serial, considering, queue, total } = snapshot;
   return {
     nodes: nodes.map(({ cpu, memory, gpu }) => ({ cpu, memory, gpu })),
     node_count: nodeCount,
@@ -48,6 +50,7 @@ export function writeStatus(snapshot: Snapshot): WireStatus {
     ...(serial !== undefined && { serial }),
     ...(considering && { considering }),
     ...(queue !== undefined && { queue }),
+    ...(total && { total }),
   };
 }
 
@@ -74,7 +77,9 @@ const MAX_ROOM_NODES = 64;
  */
 export function writeRoom(snapshot: Snapshot | undefined): { readonly room?: WireStatus } {
   if (snapshot?.serial === undefined || snapshot.nodes.length > MAX_ROOM_NODES) return {};
-  return { room: writeStatus(snapshot) };
+  // The size of a cluster rarely changes, so a message about a job does not repeat it.
+  const { total: _, ...changing } = snapshot;
+  return { room: writeStatus(changing) };
 }
 
 /** Figures that are malformed count as absent: they are no reason to reject the message that contains them. */
