@@ -58,15 +58,14 @@ export async function findBucket(
   return bucket;
 }
 
-/** A page of the objects of a bucket. */
+/** A page of the objects of a bucket whose keys begin with the prefix. */
 export async function listObjects(
   bucket: Bucket,
-  page: string | undefined,
-  limit: number,
+  { page, prefix = '', limit }: { readonly page?: string; readonly prefix?: string; readonly limit: number },
   store: ObjectStore,
 ): Promise<Page<StoredObject>> {
   try {
-    return await store.objects(bucket.name, { limit, ...(page && { cursor: page as Cursor }) });
+    return await store.objects(bucket.name, { limit, prefix, ...(page && { cursor: page as Cursor }) });
   } catch (error) {
     if (!(error instanceof StoreError && error.code === 'expired')) throw error;
     throw new StorageError('invalid-bucket', 'page: is not a page token of this manager: start without it', {

@@ -9,6 +9,6 @@ export {
   mayBucket,
   removeBucket,
 } from './buckets.ts';
-export { presignObject } from './presign.ts';
+export { PRESIGNED_OPERATIONS, presignObject } from './presign.ts';
 export { StoreCount } from './store-count.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

@@ -1,3 +1,4 @@
+export { type ClustersView, viewClusters } from './origin/clusters-view.ts';
 export { commit } from './origin/commit.ts';
 export { Delegator } from './origin/delegator.ts';
 export { FederationCache } from './origin/federation-cache.ts';

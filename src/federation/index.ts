@@ -1,7 +1,7 @@
 export type { Audited } from './audit.ts';
 export { type AuthenticatedWorker, authenticateWorker, precheckWorker } from './coordinator/authenticate-worker.ts';
 export { changeMembers } from './coordinator/change-federation.ts';
-export type { Coordination } from './coordinator/coordination.ts';
+export type { Coordination, FederationCondition } from './coordinator/coordination.ts';
 export { createFederation } from './coordinator/create-federation.ts';
 export { Ledgers } from './coordinator/ledger.ts';
 export { resolveMemberAddress } from './coordinator/member-access.ts';

@@ -28,6 +28,7 @@ import { peerRoutes } from './peer-routes/peer.ts';
 import { workerRequestRoutes } from './peer-routes/worker-requests.ts';
 import { type Meters, meterRequests } from './prometheus.ts';
 import { bucketsRoutes } from './routes/buckets.ts';
+import { type ClustersDeps, clustersRoutes } from './routes/clusters.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
 import { deploymentRoutes } from './routes/deployment.ts';
 import { eventsRoutes } from './routes/events.ts';
@@ -74,6 +75,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** Go managers that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
   readonly logOf?: JobLogsDeps['logOf'];
+  /** The clusters of federations; without it, their route does not exist. */
+  readonly viewClusters?: ClustersDeps['viewClusters'];
   /** The execution log that all managers of this cluster share; absent if there is only this one. */
   readonly sharedLog?: SharedLog | undefined;
   /** How long a synchronous invocation may take. */
@@ -191,6 +194,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   if (options.jobs) registerJobRoutes(app, options, options.jobs);
   deploymentRoutes(app, options);
   federationRoutes(app, { authenticator, federations });
+  const { viewClusters } = options;
+  if (viewClusters) clustersRoutes(app, { authenticator, viewClusters });
   workerRequestRoutes(app, { authenticator, federations });
   if (options.tokenSource) federationTokenRoutes(app, { authenticator, catalog, tokenSource: options.tokenSource });
   peerRoutes(app, { authenticator, workers: federations.workers });

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { KubernetesCluster } from '../adapters/kubernetes/index.ts';
 import type { Config } from '../config/index.ts';
 import {
+  type ClustersView,
   type Coordinator,
   commit,
   type DelegationMeters,
@@ -22,10 +23,11 @@ import {
   selfTarget,
   snapshotFromNodes,
   upstreamOrigins,
+  viewClusters,
   type WorkerRole,
 } from '../delegation/index.ts';
 import { type Coordination, Ledgers } from '../federation/index.ts';
-import type { Principal } from '../identity/index.ts';
+import type { Admin, Principal, User } from '../identity/index.ts';
 import { type DelegationRoles, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
 import { systemClock } from '../lib/clock.ts';
 import { OscarError, rootMessage } from '../lib/oscar-error.ts';
@@ -47,6 +49,8 @@ interface OpenDelegation {
   readonly origins: UpstreamOrigins;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
   outstanding(serviceUid: string, member: string): Promise<number>;
+  /** The clusters of the federations that the caller may see. */
+  viewClusters(principal: Admin | User): Promise<ClustersView>;
   /** Both sides of delegation, for the scheduler, while this manager leads. */
   forTerm(term: Term): DelegationRoles;
   /** Called when this manager can be reached and is the leader. */
@@ -174,6 +178,8 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readJobLog(record, options, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
+    viewClusters: (principal) =>
+      viewClusters(principal, { ...origin, scoreboard: board, catalog, conditions: coordination.conditions }),
     forTerm({ defer }) {
       const leading = new Delegator(origin);
       delegator = leading;

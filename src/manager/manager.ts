@@ -138,6 +138,7 @@ export async function startManager(
       enter: (...entry) => delegation.enter(...entry),
       origins: delegation.origins,
       logOf: (...asked) => delegation.logs(...asked),
+      viewClusters: (principal) => delegation.viewClusters(principal),
     }),
     tokenSource: tokens,
     eventsToken: config.eventsToken,

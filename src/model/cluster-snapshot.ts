@@ -29,4 +29,12 @@ export interface Snapshot {
   readonly considering?: Free;
   /** How many more jobs of other clusters it accepts that wait there for room. */
   readonly queue?: number;
+  /** What the nodes that accept work have in all. Absent if the cluster does not say so. */
+  readonly total?: Free;
 }
+
+export const sumFree = (parts: readonly Free[]): Free =>
+  parts.reduce(
+    (sum, { cpu, memory, gpu }) => ({ cpu: sum.cpu + cpu, memory: sum.memory + memory, gpu: sum.gpu + gpu }),
+    { cpu: 0, memory: 0, gpu: 0 },
+  );

@@ -177,7 +177,7 @@ export interface Subscription {
 }
 
 export interface PresignRequest {
-  readonly method: 'GET' | 'PUT';
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   readonly bucket: string;
   readonly key: string;
   readonly expiresIn: number;
@@ -189,6 +189,8 @@ export interface PresignRequest {
   readonly inside?: boolean;
   /** For GET: the content type of the response. */
   readonly responseContentType?: string;
+  /** Which operation on the object it is, if not the plain one: `uploads`, `uploadId`, `partNumber`. Part of the signature. */
+  readonly query?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface KeyScope {

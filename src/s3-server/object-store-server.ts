@@ -62,6 +62,8 @@ export interface PresignOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The content type of the response to a download. */
   readonly responseContentType?: string;
+  /** Further parameters, which the signature includes. */
+  readonly query?: Readonly<Record<string, string>>;
 }
 
 /** The embedded object store: an S3 server, and the same store from inside the process. */
@@ -123,7 +125,7 @@ export interface ObjectStoreServer {
   /** Revokes all keys that were issued for this purpose. */
   revokeKeysFor(purpose: string): Promise<void>;
 
-  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: ObjectAddress, options: PresignOptions): string;
+  presign(method: 'GET' | 'PUT' | 'POST' | 'HEAD' | 'DELETE', at: ObjectAddress, options: PresignOptions): string;
 
   /** The oldest unacknowledged events, in order; `after` skips those that are already being processed. */
   takeEvents(limit: number, after?: number): OutboxEvent[];

@@ -158,7 +158,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
       }
       const signer = identities.find(as);
       if (!signer || signer.tokenHash !== undefined) throw new S3Error('InvalidAccessKeyId');
-      const { contentType, headers = {}, responseContentType } = rest;
+      const { contentType, headers = {}, responseContentType, query } = rest;
       return presignUrl({
         method,
         endpoint,
@@ -170,7 +170,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
         now: now(),
         expires,
         headers: { ...headers, ...(contentType !== undefined && { 'content-type': contentType }) },
-        query: responseContentType === undefined ? {} : { 'response-content-type': responseContentType },
+        query: { ...query, ...(responseContentType !== undefined && { 'response-content-type': responseContentType }) },
       });
     },
 

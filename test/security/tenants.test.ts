@@ -62,6 +62,7 @@ DELETE /system/logs/:name/:id                             401      404      404 
 GET /system/jobs/:name                                    401      404      200   200     200     401   401    401
 GET /system/jobs/:name/:id                                401      404      404   200     200     401   401    401
 DELETE /system/jobs/:name/:id                             401      404      404   2xx/409 2xx/409 401   401    401
+GET /system/clusters                                      401      200      200   200     200     401   401    401
 GET /system/federation/:name                              401      404      200   200     200     200   200    401
 POST /system/federation/:name                             401      404      403   200     200     200   403    401
 PUT /system/federation/:name                              401      404      403   200     200     403   403    401

@@ -562,7 +562,7 @@ export interface Operations {
     readonly response: undefined;
   };
   readonly 'GET /system/buckets/{name}': {
-    readonly query: 'page';
+    readonly query: 'page' | 'prefix';
     readonly body: undefined;
     readonly response: {
       readonly 'bucket_name': string;
@@ -598,9 +598,11 @@ export interface Operations {
   readonly 'POST /system/buckets/{name}/presign': {
     readonly body: {
       readonly 'object_key'?: string;
-      readonly 'operation'?: 'upload' | 'download';
+      readonly 'operation'?: 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
       readonly 'expires_in'?: number;
       readonly 'content_type'?: string;
+      readonly 'upload_id'?: string;
+      readonly 'part_number'?: number;
       readonly 'extra_headers'?: Readonly<Record<string, string>>;
     };
     readonly response: {

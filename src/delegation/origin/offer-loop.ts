@@ -452,7 +452,8 @@ function mayBeAtMember(record: JobRecord, federation: DelegatingFederation | und
   return record.state === 'offering' && member !== undefined && isPolled(member.target);
 }
 
-function clustersToWatch(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
+/** The clusters of a federation's members, with how each is asked for its free capacity. */
+export function clustersToWatch(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
   return federation.members
     .filter(({ type, ineligible }) => type === 'oscar' && ineligible === undefined)
     .map((member) => ({

@@ -1,5 +1,5 @@
 import type { JobObserver } from '../../jobs/index.ts';
-import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
+import { type Free, type Snapshot, sumFree } from '../../model/cluster-snapshot.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { NodeCapacity } from '../../ports/index.ts';
 import { DurationsByService, MovingAverage } from './scoreboard.ts';
@@ -41,7 +41,8 @@ export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
  * mean duration of jobs in seconds.
  */
 export function snapshotFromNodes(nodes: readonly NodeCapacity[], meanDuration?: number): Snapshot {
-  const free = nodes.filter(({ ready }) => ready).map(freeOn);
+  const ready = nodes.filter((node) => node.ready);
+  const free = ready.map(freeOn);
   return {
     nodes: free,
     freeCpu: free.reduce((sum, { cpu }) => sum + cpu, 0),
@@ -49,6 +50,7 @@ export function snapshotFromNodes(nodes: readonly NodeCapacity[], meanDuration?:
     age: 0,
     roundTrip: 0,
     ...(meanDuration !== undefined && { meanDuration }),
+    total: sumFree(ready.map(({ total }) => total)),
   };
 }
 

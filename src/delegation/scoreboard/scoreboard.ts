@@ -133,6 +133,11 @@ export class Scoreboard {
     };
   }
 
+  /** Why a cluster did not answer when it was last asked; undefined if it did, or was never asked. */
+  problemAt(place: string): string | undefined {
+    return this.#rows.get(place)?.failure;
+  }
+
   /**
    * The demand of jobs that were sent to a cluster and are not in its snapshot; negative if more jobs have ended there
    * since.
@@ -157,8 +162,8 @@ export class Scoreboard {
     const row = this.#rows.get(place);
     const { serial } = room;
     if (!row || serial === undefined || serial <= (row.snapshot?.serial ?? -1)) return;
-    const { roundTrip } = row.snapshot ?? {};
-    row.snapshot = { ...room, ...(roundTrip !== undefined && { roundTrip }) };
+    const { roundTrip, total } = row.snapshot ?? {};
+    row.snapshot = { ...room, ...(roundTrip !== undefined && { roundTrip }), ...(total && { total }) };
     row.shownAt = this.#elapsed();
     row.sent.onSnapshot(-Infinity, serial);
     if (this.#hasGrown(row)) {

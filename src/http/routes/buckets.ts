@@ -7,6 +7,7 @@ import {
   findBucket,
   listBuckets,
   listObjects,
+  PRESIGNED_OPERATIONS,
   presignObject,
   removeBucket,
 } from '../../buckets/index.ts';
@@ -14,6 +15,7 @@ import type { Authenticator } from '../../identity/index.ts';
 import type { ObjectStore } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
+import { HttpError } from '../errors.ts';
 
 export interface BucketsDeps {
   readonly authenticator: Authenticator;
@@ -66,9 +68,13 @@ const BucketName = Type.Object({ name: Type.String({ description: 'the bucket' }
 
 const PresignSchema = Type.Object({
   object_key: Type.String(),
-  operation: Type.Enum(['upload', 'download']),
+  operation: Type.Enum([...PRESIGNED_OPERATIONS]),
   expires_in: Type.Optional(Type.Integer({ description: 'seconds, up to a week; 900 if left out' })),
   content_type: Type.Optional(Type.String()),
+  upload_id: Type.Optional(Type.String({ description: 'of the multipart upload, as the store named it' })),
+  part_number: Type.Optional(
+    Type.Integer({ description: 'of the part; for `multipart-list` the part after which the list begins' }),
+  ),
   extra_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
 });
 
@@ -116,14 +122,19 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
     summary: 'One bucket and a page of its objects',
     tags,
     params: BucketName,
-    querystring: Type.Object({ page: Type.Optional(Type.String({ description: '`next_page` of the page before' })) }),
+    querystring: Type.Object({
+      page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
+      prefix: Type.Optional(Type.String({ description: 'only objects whose name begins with it' })),
+    }),
     response: { 200: BucketPageSchema },
   };
   app.get('/system/buckets/:name', { schema: read }, async (request) => {
     const principal = await who(request);
     const bucket = await findBucket(principal, 'use', bucketParam(request), objects);
-    const { page: from } = request.query as { page?: string };
-    const page = await listObjects(bucket, from, deps.pageSize, objects);
+    const { page: from, prefix } = request.query as { page?: string; prefix?: string | string[] };
+    if (Array.isArray(prefix)) throw new HttpError('bad-request', 'prefix: must be given once');
+    const asked = { ...(from !== undefined && { page: from }), ...(prefix !== undefined && { prefix }) };
+    const page = await listObjects(bucket, { ...asked, limit: deps.pageSize }, objects);
     return {
       ...bucketView(bucket, managerName, { withOwner: true, objects: page.items }),
       ...(page.next !== undefined && { next_page: page.next }),
@@ -145,7 +156,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   });
 
   const presign = {
-    summary: 'A URL that uploads or downloads one object',
+    summary: 'A URL that uploads, downloads or deletes one object, or does one step of a multipart upload of it',
     tags,
     params: BucketName,
     body: PresignSchema,

@@ -158,6 +158,7 @@ test('Go target: free capacity is what is not requested, on ready nodes', async 
     nodeCount: 3,
     freeCpu: 6000,
     age: 0,
+    total: { cpu: 9000, memory: 1000, gpu: 2 },
     pending: 1,
     meanDuration: 30,
   });
@@ -167,7 +168,7 @@ test('a status without nodes is one, and counts without the list of jobs', async
   const empty = { status: 200, json: { cluster: { nodes_count: 0, nodes: null } } };
   const { target } = await startUpstream(t, ({ url }) => (url === '/system/status' ? empty : { status: 500 }));
   const { roundTrip: _, ...status } = await target.status(SPEAKER);
-  assert.deepEqual(status, { nodes: [], nodeCount: 0, freeCpu: 0, age: 0 });
+  assert.deepEqual(status, { nodes: [], nodeCount: 0, freeCpu: 0, age: 0, total: { cpu: 0, memory: 0, gpu: 0 } });
 });
 
 test('what is no status of a manager is none', async (t) => {

@@ -1,5 +1,5 @@
 import { fields, isObject, optional, textField, wholeNumberField } from '../../lib/fields.ts';
-import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
+import { type Free, type Snapshot, sumFree } from '../../model/cluster-snapshot.ts';
 import { serviceNameField } from '../../model/service/index.ts';
 import { TARGET_DEADLINES, type TargetDeadlines } from '../client/http-target.ts';
 import { refusalByStatus, refusedOffer } from '../client/offer-refusals.ts';
@@ -233,20 +233,31 @@ function readUpstreamStatus(raw: unknown): Snapshot | undefined {
   // Null when it knows of none.
   const listed = cluster?.['nodes'] ?? [];
   if (!cluster || !Array.isArray(listed)) return undefined;
-  const nodes = listed.flatMap((each) => toFreeCapacity(each) ?? []);
-  return { nodes, nodeCount: listed.length, freeCpu: nodes.reduce((sum, { cpu }) => sum + cpu, 0), age: 0 };
+  const nodes = listed.flatMap((each) => readCapacity(each) ?? []);
+  const free = nodes.map((node) => node.free);
+  return {
+    nodes: free,
+    nodeCount: listed.length,
+    freeCpu: free.reduce((sum, { cpu }) => sum + cpu, 0),
+    age: 0,
+    total: sumFree(nodes.map(({ total }) => total)),
+  };
 }
 
 /** Undefined for a node that takes no work. */
-function toFreeCapacity(raw: unknown): Free | undefined {
+function readCapacity(raw: unknown): { readonly free: Free; readonly total: Free } | undefined {
   const node = readNode(raw);
   if ('problems' in node || node.value.status !== 'Ready' || !isObject(raw)) return undefined;
   const [cpu, memory] = [readAmounts(raw['cpu']), readAmounts(raw['memory'])];
   if ('problems' in cpu || 'problems' in memory) return undefined;
   const left = (capacity = 0, requested = 0) => Math.max(0, capacity - requested);
+  const { gpu } = node.value;
   return {
-    cpu: left(cpu.value.capacity_cores, cpu.value.request_cores),
-    memory: left(memory.value.capacity_bytes, memory.value.request_bytes),
-    gpu: node.value.gpu,
+    free: {
+      cpu: left(cpu.value.capacity_cores, cpu.value.request_cores),
+      memory: left(memory.value.capacity_bytes, memory.value.request_bytes),
+      gpu,
+    },
+    total: { cpu: cpu.value.capacity_cores ?? 0, memory: memory.value.capacity_bytes ?? 0, gpu },
   };
 }

@@ -19,6 +19,7 @@ interface WireStatus {
   readonly serial?: number;
   readonly considering?: Free;
   readonly queue?: number;
+  readonly total?: Free;
 }
 
 const amount: Field<number> = {
@@ -43,11 +44,12 @@ const readWireStatus = fields<WireStatus>({
   serial: optional(wholeNumberField),
   considering: optional(nested('an object with cpu, memory and gpu', readNode)),
   queue: optional(wholeNumberField),
+  total: optional(nested('an object with cpu, memory and gpu', readNode)),
 });
 
 /** What members tell each other of their clusters: less than the status that people see, since it is asked for all the time. */
 export function writeStatus(snapshot: Snapshot): WireStatus {
-  const { nodes, nodeCount, freeCpu, pending, meanDuration, serial, considering, queue } = snapshot;
+  const { nodes, nodeCount, freeCpu, pending, meanDuration, serial, considering, queue, total } = snapshot;
   return {
     nodes: nodes.map(({ cpu, memory, gpu }) => ({ cpu, memory, gpu })),
     node_count: nodeCount,
@@ -57,6 +59,7 @@ export function writeStatus(snapshot: Snapshot): WireStatus {
     ...(serial !== undefined && { serial }),
     ...(considering && { considering }),
     ...(queue !== undefined && { queue }),
+    ...(total && { total }),
   };
 }
 
@@ -83,7 +86,9 @@ const MAX_ROOM_NODES = 64;
  */
 export function writeRoom(snapshot: Snapshot | undefined): { readonly room?: WireStatus } {
   if (snapshot?.serial === undefined || snapshot.nodes.length > MAX_ROOM_NODES) return {};
-  return { room: writeStatus(snapshot) };
+  // The size of a cluster rarely changes, so a message about a job does not repeat it.
+  const { total: _, ...changing } = snapshot;
+  return { room: writeStatus(changing) };
 }
 
 /** Figures that are malformed count as absent: they are no reason to reject the message that contains them. */

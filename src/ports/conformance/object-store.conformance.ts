@@ -198,6 +198,37 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       assert.equal((await fetch(down.replace('%20b.txt', '%20c.txt'))).status, 403);
     });
 
+    test('presign: URLs do the steps of a multipart upload, and delete the object', async () => {
+      await store.createBucket(bucket('presign-parts-b'));
+      const at = { bucket: 'presign-parts-b', key: 'dir/large.bin', expiresIn: 60 };
+      const use = async (
+        method: 'GET' | 'PUT' | 'POST' | 'DELETE',
+        query?: Readonly<Record<string, string>>,
+        body?: string,
+      ) => {
+        const url = await store.presign({ method, ...at, ...(query && { query }) });
+        const answer = await fetch(url, { method, ...(body !== undefined && { body }) });
+        const text = await answer.text();
+        assert.ok(answer.ok, `${method} ${answer.status}: ${text}`);
+        return text;
+      };
+      const created = await use('POST', { uploads: '' });
+      const uploadId = /<UploadId>([^<]+)</.exec(created)?.[1] ?? '';
+      await use('PUT', { partNumber: '1', uploadId }, 'x'.repeat(5 * 1024 * 1024));
+      await use('PUT', { partNumber: '2', uploadId }, 'end');
+      const parts = [...(await use('GET', { uploadId })).matchAll(/<ETag>([^<]+)</g)].map(([, eTag]) => eTag);
+      assert.equal(parts.length, 2);
+      const list = parts.map((eTag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${eTag}</ETag></Part>`);
+      await use('POST', { uploadId }, `<CompleteMultipartUpload>${list.join('')}</CompleteMultipartUpload>`);
+      const { items } = await store.objects('presign-parts-b', { limit: 10 });
+      assert.deepEqual(
+        items.map(({ key, bytes }) => [key, bytes]),
+        [[at.key, 5 * 1024 * 1024 + 3]],
+      );
+      await use('DELETE');
+      assert.deepEqual((await store.objects('presign-parts-b', { limit: 10 })).items, []);
+    });
+
     for (const inProcess of [false, true]) {
       test(
         `issue: job keys${inProcess ? ' of this process' : ''} allow exactly their scope, until they are revoked`,

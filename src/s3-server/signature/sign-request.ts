@@ -52,7 +52,7 @@ export function signRequest(request: RequestToSign): { readonly url: URL; readon
 }
 
 interface Presign {
-  readonly method: 'GET' | 'PUT' | 'HEAD' | 'DELETE';
+  readonly method: 'GET' | 'PUT' | 'POST' | 'HEAD' | 'DELETE';
   /** Scheme and authority at which clients reach the server: `https://minio.example.org`. */
   readonly endpoint: string;
   readonly bucket: string;

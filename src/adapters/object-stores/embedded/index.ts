@@ -168,7 +168,8 @@ export class EmbeddedStore implements ObjectStore {
     await ignoreNoSuchBucket(this.#server.deleteUnder(bucket, prefix));
   }
 
-  async presign({ method, bucket, key, expiresIn, as, headers, responseContentType }: PresignRequest): Promise<string> {
+  async presign(request: PresignRequest): Promise<string> {
+    const { method, bucket, key, expiresIn, as, headers, responseContentType, query } = request;
     return this.#server.presign(
       method,
       { bucket, key },
@@ -178,6 +179,7 @@ export class EmbeddedStore implements ObjectStore {
         ...(as !== undefined && this.#server.hasUser(as) && { as }),
         ...(headers && { headers }),
         ...(responseContentType && { responseContentType }),
+        ...(query && { query }),
       },
     );
   }

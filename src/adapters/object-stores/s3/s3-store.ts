@@ -187,7 +187,7 @@ export abstract class S3Store implements ObjectStore {
   }
 
   protected presignWith({ accessKey, secretKey }: StoreKeys, request: PresignRequest): string {
-    const { method, bucket, key, expiresIn, headers, inside, responseContentType } = request;
+    const { method, bucket, key, expiresIn, headers, inside, responseContentType, query } = request;
     return presignUrl({
       method,
       bucket,
@@ -199,7 +199,7 @@ export abstract class S3Store implements ObjectStore {
       now: Date.now(),
       expires: expiresIn,
       ...(headers && { headers }),
-      ...(responseContentType && { query: { 'response-content-type': responseContentType } }),
+      query: { ...query, ...(responseContentType && { 'response-content-type': responseContentType }) },
     });
   }
 
