@@ -351,6 +351,27 @@ export type Service = {
   };
 };
 
+export type JobSummary = {
+  readonly 'id': string;
+  readonly 'service': string;
+  readonly 'state': 'accepted' | 'queued' | 'offering' | 'delegated' | 'running' | 'committing' | 'succeeded' | 'failed' | 'cancelled';
+  readonly 'phase': 'Pending' | 'Running' | 'Succeeded' | 'Failed';
+  readonly 'message': string;
+  readonly 'trigger': 'storage' | 'job' | 'run';
+  readonly 'invoker'?: string;
+  readonly 'invoker_claimed_by'?: string;
+  readonly 'object'?: {
+    readonly 'bucket': string;
+    readonly 'key': string;
+  };
+  readonly 'place'?: string;
+  readonly 'accepted_at': string;
+  readonly 'started_at'?: string;
+  readonly 'finished_at'?: string;
+  readonly 'exit_code'?: number;
+  readonly 'cancelling'?: boolean;
+};
+
 export type Job = {
   readonly 'id': string;
   readonly 'service': string;
@@ -664,6 +685,14 @@ export interface Operations {
   readonly 'DELETE /system/logs/{name}/{id}': {
     readonly body: undefined;
     readonly response: undefined;
+  };
+  readonly 'GET /system/jobs': {
+    readonly query: 'state' | 'page' | 'service' | 'user' | 'limit';
+    readonly body: undefined;
+    readonly response: {
+      readonly 'jobs': readonly (JobSummary)[];
+      readonly 'next_page'?: string;
+    };
   };
   readonly 'GET /system/jobs/{name}': {
     readonly query: 'state' | 'page' | 'since' | 'wait';
