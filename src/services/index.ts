@@ -1,7 +1,8 @@
 export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createService } from './create.ts';
-export { ServicesError, type ServicesErrorCode } from './errors.ts';
+export { type PlannedChange, type PlannedMember, planCreate, planUpdate } from './dry-run.ts';
+export { nameTaken, ServicesError, type ServicesErrorCode } from './errors.ts';
 export {
   type ChangedService,
   createPlainOrFederated,

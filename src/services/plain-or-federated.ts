@@ -1,18 +1,13 @@
-import type { Admin, User } from '../identity/index.ts';
 import type { Version } from '../lib/version.ts';
 import { readDefinition } from '../model/service/index.ts';
 import type { ServiceRecord } from '../ports/index.ts';
 import { withoutClusterAccounts } from './admit.ts';
 import { createService } from './create.ts';
+import type { FederationPlans } from './dry-run.ts';
 import { findService } from './read.ts';
 import { findRemovable, removeService } from './remove.ts';
-import type { Services } from './services.ts';
+import type { ServiceCaller, Services } from './services.ts';
 import { updateService } from './update.ts';
-
-/** The caller. A federation also needs a credential for other clusters. */
-interface ServiceCaller {
-  readonly principal: Admin | User;
-}
 
 export interface ChangedService {
   readonly record: ServiceRecord;
@@ -21,7 +16,7 @@ export interface ChangedService {
 }
 
 /** Operations on services that have members on other clusters. `src/federation` implements them. */
-export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> {
+export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> extends FederationPlans<Caller> {
   create(caller: Caller, body: unknown): Promise<ChangedService>;
   change(caller: Caller, body: unknown, ifMatch: Version | undefined): Promise<ChangedService>;
   /** Also ends the members; without `cascade` they stay as plain services. */

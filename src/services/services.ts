@@ -1,4 +1,4 @@
-import type { UserNames } from '../identity/index.ts';
+import type { Admin, User, UserNames } from '../identity/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { KnownStores } from '../model/service/index.ts';
 import type {
@@ -9,6 +9,11 @@ import type {
   ServiceStore,
   SettingsStore,
 } from '../ports/index.ts';
+
+/** The caller. A federation also needs a credential for other clusters. */
+export interface ServiceCaller {
+  readonly principal: Admin | User;
+}
 
 /**
  * What the operations on services need. The operations contain the rules (who may, in which order, what is undone) and use

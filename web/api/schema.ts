@@ -177,6 +177,21 @@ export type ServiceDefinition = {
   };
 };
 
+export type ServicePlan = {
+  readonly 'name': string;
+  readonly 'action': 'create' | 'update';
+  readonly 'changes': readonly (string)[];
+  readonly 'buckets': readonly ({
+    readonly 'name': string;
+    readonly 'action': 'create' | 'use' | 'keep';
+  })[];
+  readonly 'members': readonly ({
+    readonly 'member': string;
+    readonly 'action': 'create' | 'adopt' | 'update' | 'remove';
+    readonly 'problem'?: string;
+  })[];
+};
+
 export type Service = {
   readonly 'name': string;
   readonly 'cluster_id': string;
@@ -513,12 +528,14 @@ export interface Operations {
     };
   };
   readonly 'POST /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: undefined;
+    readonly response: ServicePlan;
   };
   readonly 'PUT /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: string;
+    readonly response: ServicePlan | string;
   };
   readonly 'GET /system/services': {
     readonly query: 'include';
