@@ -4,6 +4,7 @@ import { isObject } from '../lib/fields.ts';
 import { FEDERATION_HEADER, MEMBER_HEADER } from '../peers/index.ts';
 import type { AuditAction, AuditEvent, AuditLog } from '../ports/index.ts';
 import { readJsonBody } from './body.ts';
+import { readFlag } from './params.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -24,6 +25,9 @@ interface AuditedRoute {
 
 const isSigned = ({ headers }: FastifyRequest) => headers[MEMBER_HEADER] !== undefined;
 const isOrder = ({ headers }: FastifyRequest) => headers[FEDERATION_HEADER] !== undefined;
+
+/** It changes nothing. Requests of coordinators are never dry runs. */
+const isDryRun = (request: FastifyRequest) => readFlag(request, 'dry_run') && !isOrder(request);
 
 function serviceUpdate(request: FastifyRequest): AuditAction {
   if (!isOrder(request)) return 'service.update';
@@ -84,7 +88,7 @@ export function auditRequests(app: FastifyInstance, audit: AuditLog): void {
       return;
     }
     const route = AUDITED_ROUTES[`${request.method} ${request.routeOptions.url ?? ''}`];
-    if (!route || (route.quiet && status < 400)) return;
+    if (!route || (status < 400 && (route.quiet || isDryRun(request)))) return;
     audit.record(toEvent(request, reply, route));
   });
 }

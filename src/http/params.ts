@@ -60,12 +60,24 @@ export function readJobsQuery(request: FastifyRequest): JobsQuery {
   return { changes: { since: since as Cursor, wait: readWait(wait ?? '0') } };
 }
 
-function readStates(text: string): JobState[] {
+export function readStates(text: string): JobState[] {
   return text.split(',').map((word) => {
     const state = JOB_STATES.find((each) => each === word.trim());
     if (!state) throw bad(`state: must be one or more of ${JOB_STATES.join(', ')}, separated by commas`);
     return state;
   });
+}
+
+/** More: one answer takes longer and blocks others. Fewer: long lists need more requests. */
+export const MOST_JOBS = 1_000;
+
+/** How many jobs a page has, if the request says so. */
+export function readLimit(request: FastifyRequest): number | undefined {
+  const text = queryParam(request, 'limit');
+  if (text === undefined) return undefined;
+  const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= MOST_JOBS) return limit;
+  throw bad(`limit: must be a number from 1 to ${MOST_JOBS}`);
 }
 
 /** In milliseconds. */

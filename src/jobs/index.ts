@@ -46,7 +46,7 @@ export {
 export { FollowerScheduler } from './scheduler/follower-scheduler.ts';
 export { SUSPENDED_PATIENCE_MS } from './scheduler/queue.ts';
 export { maintainStandby } from './scheduler/warm.ts';
-export { findJob, listJobs } from './views/find.ts';
+export { findJob, listAllJobs, listJobs } from './views/find.ts';
 export { readLog, waitUntilJob } from './views/logs.ts';
 export { type JobObserver, observedJobs } from './views/observed-store.ts';
 export { toSpans, toTraceparent } from './views/spans.ts';

@@ -73,7 +73,8 @@ export interface Acceptance {
 }
 
 export interface JobQuery {
-  readonly service: string;
+  /** All services if left out. */
+  readonly service?: string;
   readonly states?: readonly JobState[];
   /** Only those that this user caused, or that have this user's rights. */
   readonly concerning?: string;

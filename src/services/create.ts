@@ -10,7 +10,7 @@ import {
 } from '../model/service/index.ts';
 import type { Reservation, ServiceRecord } from '../ports/index.ts';
 import { admit, withoutClusterAccounts } from './admit.ts';
-import { ServicesError } from './errors.ts';
+import { nameTaken } from './errors.ts';
 import { beginIntent, endIntent, toLeftovers } from './intent.ts';
 import { removeLeftovers } from './remove.ts';
 import { saveSecrets, toSecretsOwner, vaultSecrets } from './service-secrets.ts';
@@ -59,7 +59,7 @@ export async function createService(
   const { name } = service.definition;
   const reservation = await catalog.services.reserve(name, service.uid);
   if (reservation === 'taken') {
-    throw new ServicesError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
+    throw nameTaken(name);
   }
   const leftovers = toLeftovers(service);
   const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());
@@ -99,7 +99,8 @@ async function createRecord(
   return catalog.services.create(reservation, service);
 }
 
-function newService(principal: Admin | User, definition: Definition, catalog: Services): Service {
+/** The service that a create would store. */
+export function newService(principal: Admin | User, definition: Definition, catalog: Services): Service {
   const identity = { uid: catalog.newUid(), token: catalog.newToken() };
   if (principal.kind === 'admin') {
     return {

@@ -15,3 +15,7 @@ export class ServicesError extends OscarError<ServicesErrorCode> {}
 export function notFound(name: string): ServicesError {
   return new ServicesError('not-found', `there is no service "${name}"`);
 }
+
+export function nameTaken(name: string): ServicesError {
+  return new ServicesError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
+}

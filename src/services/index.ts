@@ -1,12 +1,13 @@
 export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createPlainOrFederated, createService } from './create.ts';
-export { ServicesError, type ServicesErrorCode } from './errors.ts';
+export { planCreate, planUpdate } from './dry-run.ts';
+export { nameTaken, ServicesError, type ServicesErrorCode } from './errors.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
 export { findRemovable, releaseStorage, removePlainOrFederated, removeRecord } from './remove.ts';
 export { loadSecrets, removeSecrets, toSecretsOwner } from './service-secrets.ts';
-export type { ChangedService, FederatedServices, Services } from './services.ts';
+export type { ChangedService, FederatedServices, PlannedChange, PlannedMember, Services } from './services.ts';
 export {
   adoptBuckets,
   provisionProviderBuckets,

@@ -1,7 +1,7 @@
 import type { Admin, User, UserNames } from '../identity/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { Version } from '../lib/version.ts';
-import type { KnownStores } from '../model/service/index.ts';
+import type { KnownStores, readDefinition } from '../model/service/index.ts';
 import type {
   Journal,
   ObjectStore,
@@ -52,8 +52,28 @@ export interface ChangedService {
   readonly pending: readonly { readonly member: string; readonly reason: string }[];
 }
 
+export interface PlannedMember {
+  /** `<cluster id>/<service>`. */
+  readonly member: string;
+  readonly action: 'create' | 'adopt' | 'update' | 'remove';
+  /** Why that would not succeed now. */
+  readonly problem?: string;
+}
+
+/** Plans for services with members on other clusters. `src/federation` implements them. */
+export interface FederationPlans<Caller extends ServiceCaller = ServiceCaller> {
+  planCreate(caller: Caller, body: unknown): Promise<readonly PlannedMember[]>;
+  planChange(caller: Caller, body: unknown, record: ServiceRecord): Promise<PlannedChange>;
+}
+
+export interface PlannedChange {
+  /** The whole definition: members that the request does not name stay. */
+  readonly given: ReturnType<typeof readDefinition>;
+  readonly members: readonly PlannedMember[];
+}
+
 /** Operations on services that have members on other clusters. `src/federation` implements them. */
-export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> {
+export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> extends FederationPlans<Caller> {
   create(caller: Caller, body: unknown): Promise<ChangedService>;
   change(caller: Caller, body: unknown, ifMatch: Version | undefined): Promise<ChangedService>;
   /** Also ends the members; without `cascade` they stay as plain services. */

@@ -9,6 +9,7 @@ import {
   type Service,
 } from '../model/service/index.ts';
 import {
+  type Bucket,
   type NewBucket,
   type ObjectStore,
   type ProviderBuckets,
@@ -26,13 +27,7 @@ import {
  */
 export async function provisionStorage(service: Service, store: ObjectStore): Promise<void> {
   const plan = planStorage(service);
-  const noKeys = plan.buckets.length > 0 ? await store.noJobKeys?.() : undefined;
-  if (noKeys !== undefined) {
-    throw new StorageError(
-      'no-job-keys',
-      `${noKeys}: "${service.definition.name}" cannot have input or output there; use a storage provider with its own keys`,
-    );
-  }
+  if (plan.buckets.length > 0) await requireJobKeys(service, store);
   await allSettled(plan.buckets.map((bucket) => ensureBucket(bucket, store)));
   await allSettled(plan.folders.map(({ bucket, folder }) => store.ensureFolder(bucket, folder)));
   await allSettled(plan.subscriptions.map((subscription) => store.subscribe(subscription)));
@@ -40,11 +35,44 @@ export async function provisionStorage(service: Service, store: ObjectStore): Pr
 
 async function ensureBucket(wanted: NewBucket, store: ObjectStore): Promise<void> {
   const outcome = await store.createBucket(wanted);
-  if (outcome === 'created') return;
-  const { exists } = outcome;
-  if (exists.owner !== wanted.owner) {
-    throw new StorageError('bucket-taken', `the bucket "${wanted.name}" belongs to another user: choose another path`);
-  }
+  if (outcome !== 'created') requireSameOwner(wanted, outcome.exists);
+}
+
+function requireSameOwner(wanted: NewBucket, { owner }: Bucket): void {
+  if (owner === wanted.owner) return;
+  throw new StorageError('bucket-taken', `the bucket "${wanted.name}" belongs to another user: choose another path`);
+}
+
+export interface PlannedBucket {
+  readonly name: string;
+  /** `keep`: it is no longer used, and becomes a private bucket of its owner. */
+  readonly action: 'create' | 'use' | 'keep';
+}
+
+/** What {@link provisionStorage} and an update would do with the buckets here. Throws what would reject it, and changes nothing. */
+export async function reviewStorage(service: Service, store: ObjectStore): Promise<PlannedBucket[]> {
+  const wanted = planStorage(service).buckets;
+  if (wanted.length > 0) await requireJobKeys(service, store);
+  const used = await Promise.all(
+    wanted.map(async (bucket): Promise<PlannedBucket> => {
+      const exists = await store.bucket(bucket.name);
+      if (exists) requireSameOwner(bucket, exists);
+      return { name: bucket.name, action: exists ? 'use' : 'create' };
+    }),
+  );
+  const names = new Set(used.map(({ name }) => name));
+  const made = await Array.fromAsync(everyBucket(store, { madeFor: service.uid }));
+  const kept = made.filter(({ name }) => !names.has(name)).map(({ name }) => ({ name, action: 'keep' as const }));
+  return [...used, ...kept];
+}
+
+async function requireJobKeys({ definition }: Service, store: ObjectStore): Promise<void> {
+  const noKeys = await store.noJobKeys?.();
+  if (noKeys === undefined) return;
+  throw new StorageError(
+    'no-job-keys',
+    `${noKeys}: "${definition.name}" cannot have input or output there; use a storage provider with its own keys`,
+  );
 }
 
 /** Gives the buckets that were created for a service its visibility. Buckets that its owner had before keep their own. */

@@ -121,7 +121,8 @@ function withRole(service: Service, role: { readonly federation?: Service['feder
   return role.federation ? { ...alone, federation: role.federation } : alone;
 }
 
-function toChangedService(
+/** The service that an update would store. */
+export function toChangedService(
   principal: Admin | User,
   before: Service,
   definition: Definition,

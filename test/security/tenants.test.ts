@@ -59,6 +59,7 @@ GET /system/logs/:name                                    401      404      200 
 DELETE /system/logs/:name                                 401      404      204   204     204     401   401    401
 GET /system/logs/:name/:id                                401      404      404   200     200     401   401    401
 DELETE /system/logs/:name/:id                             401      404      404   204     204     401   401    401
+GET /system/jobs                                          401      200      200   200     200     401   401    401
 GET /system/jobs/:name                                    401      404      200   200     200     401   401    401
 GET /system/jobs/:name/:id                                401      404      404   200     200     401   401    401
 DELETE /system/jobs/:name/:id                             401      404      404   2xx/409 2xx/409 401   401    401

@@ -177,6 +177,21 @@ export type ServiceDefinition = {
   };
 };
 
+export type ServicePlan = {
+  readonly 'name': string;
+  readonly 'action': 'create' | 'update';
+  readonly 'changes': readonly (string)[];
+  readonly 'buckets': readonly ({
+    readonly 'name': string;
+    readonly 'action': 'create' | 'use' | 'keep';
+  })[];
+  readonly 'members': readonly ({
+    readonly 'member': string;
+    readonly 'action': 'create' | 'adopt' | 'update' | 'remove';
+    readonly 'problem'?: string;
+  })[];
+};
+
 export type Service = {
   readonly 'name': string;
   readonly 'cluster_id': string;
@@ -351,6 +366,27 @@ export type Service = {
   };
 };
 
+export type JobSummary = {
+  readonly 'id': string;
+  readonly 'service': string;
+  readonly 'state': 'accepted' | 'queued' | 'offering' | 'delegated' | 'running' | 'committing' | 'succeeded' | 'failed' | 'cancelled';
+  readonly 'phase': 'Pending' | 'Running' | 'Succeeded' | 'Failed';
+  readonly 'message': string;
+  readonly 'trigger': 'storage' | 'job' | 'run';
+  readonly 'invoker'?: string;
+  readonly 'invoker_claimed_by'?: string;
+  readonly 'object'?: {
+    readonly 'bucket': string;
+    readonly 'key': string;
+  };
+  readonly 'place'?: string;
+  readonly 'accepted_at': string;
+  readonly 'started_at'?: string;
+  readonly 'finished_at'?: string;
+  readonly 'exit_code'?: number;
+  readonly 'cancelling'?: boolean;
+};
+
 export type Job = {
   readonly 'id': string;
   readonly 'service': string;
@@ -492,12 +528,14 @@ export interface Operations {
     };
   };
   readonly 'POST /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: undefined;
+    readonly response: ServicePlan;
   };
   readonly 'PUT /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: string;
+    readonly response: ServicePlan | string;
   };
   readonly 'GET /system/services': {
     readonly query: 'include';
@@ -666,6 +704,14 @@ export interface Operations {
   readonly 'DELETE /system/logs/{name}/{id}': {
     readonly body: undefined;
     readonly response: undefined;
+  };
+  readonly 'GET /system/jobs': {
+    readonly query: 'state' | 'page' | 'service' | 'user' | 'limit';
+    readonly body: undefined;
+    readonly response: {
+      readonly 'jobs': readonly (JobSummary)[];
+      readonly 'next_page'?: string;
+    };
   };
   readonly 'GET /system/jobs/{name}': {
     readonly query: 'state' | 'page' | 'since' | 'wait';

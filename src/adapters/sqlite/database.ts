@@ -314,6 +314,12 @@ export const MIGRATIONS: readonly string[] = [
   -- What it is in a federation, as JSON.
   ALTER TABLE services ADD COLUMN federation TEXT;
   `,
+  `
+  -- For lists over all services: one for each state, all of them or those of one user.
+  CREATE INDEX jobs_of_state ON jobs (state, accepted_at, seq) WHERE standing <> 'hidden';
+  CREATE INDEX jobs_of_invoker ON jobs (invoker, state, accepted_at, seq) WHERE standing <> 'hidden';
+  CREATE INDEX jobs_of_principal ON jobs (principal, state, accepted_at, seq) WHERE standing <> 'hidden';
+  `,
 ];
 
 const BYTES = 12;

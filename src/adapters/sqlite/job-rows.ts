@@ -1,6 +1,7 @@
 import { deepFreeze } from '../../lib/json.ts';
 import type { Cursor, Version } from '../../lib/version.ts';
 import {
+  JOB_STATES,
   type JobKey,
   type JobProgress,
   type JobRecord,
@@ -32,6 +33,8 @@ interface Row {
   job: string;
   progress: string;
 }
+
+type PositionRow = Pick<Row, 'seq' | 'accepted_at'>;
 
 interface FoundRow extends Row {
   service: string;
@@ -107,6 +110,10 @@ export class JobRows {
   readonly #count: PreparedQuery<never>;
   readonly #counts: PreparedQuery<{ state: JobState; jobs: number }>;
   readonly #list: PreparedQuery<Row>;
+  readonly #atSeq: PreparedQuery<Row>;
+  readonly #ofState: PreparedQuery<PositionRow>;
+  readonly #ofInvoker: PreparedQuery<PositionRow>;
+  readonly #ofPrincipal: PreparedQuery<PositionRow>;
   readonly #unfinished: PreparedQuery<Row>;
   readonly #ended: PreparedQuery<FoundRow>;
   readonly #ofService: PreparedQuery<FoundRow>;
@@ -142,6 +149,10 @@ export class JobRows {
     );
     this.#counts = database.query('SELECT state, jobs FROM job_counts');
     this.#list = database.query(LIST);
+    this.#atSeq = database.query(`SELECT ${ROW} FROM jobs WHERE seq = ?`);
+    this.#ofState = database.query(LIST_OF_STATE);
+    this.#ofInvoker = database.query(LIST_OF_INVOKER);
+    this.#ofPrincipal = database.query(LIST_OF_PRINCIPAL);
     this.#unfinished = database.query(UNFINISHED_QUERY);
     this.#ended = database.query(ENDED);
     this.#ofService = database.query(OF_SERVICE);
@@ -225,11 +236,31 @@ export class JobRows {
   }
 
   /** Newest first, starting below a position. */
-  list({ service, states, triggers, concerning }: JobQuery, below: ListPosition, limit: number): ListedJobRow[] {
+  list(query: JobQuery, below: ListPosition, limit: number): ListedJobRow[] {
+    const { service, states, triggers, concerning } = query;
+    if (service === undefined) return this.#listAllServices(query, below, limit);
     const [state, trigger, user] = [toJsonList(states), toJsonList(triggers), concerning ?? null];
     const filters = [state, state, trigger, trigger, user, user, user];
     const rows = this.#list.all(service, below.acceptedAt, below.seq, ...filters, limit);
     return rows.map(toListedJob);
+  }
+
+  /** Merges the lists of the wanted states, each of which an index has in order: no other job is read. */
+  #listAllServices({ states, triggers, concerning }: JobQuery, below: ListPosition, limit: number): ListedJobRow[] {
+    const trigger = toJsonList(triggers);
+    const rest = [below.acceptedAt, below.seq, trigger, trigger, limit] as const;
+    const positions = (states ?? JOB_STATES).flatMap((state) =>
+      concerning === undefined
+        ? this.#ofState.all(state, ...rest)
+        : [...this.#ofInvoker.all(concerning, state, ...rest), ...this.#ofPrincipal.all(concerning, state, ...rest)],
+    );
+    // A job of a user who is both its invoker and its principal is found twice.
+    const found = new Map(positions.map((position) => [position.seq, position]));
+    return [...found.values()]
+      .toSorted((a, b) => b.accepted_at - a.accepted_at || b.seq - a.seq)
+      .slice(0, limit)
+      .flatMap(({ seq }) => this.#atSeq.all(seq))
+      .map(toListedJob);
   }
 
   /** Oldest first, starting above a position. */
@@ -279,6 +310,14 @@ export const LIST = `
     AND (? IS NULL OR trigger IN (SELECT value FROM json_each(?)))
     AND (? IS NULL OR invoker = ? OR principal = ?)
   ORDER BY accepted_at DESC, seq DESC LIMIT ?`;
+const listOf = (condition: string) => `
+  SELECT seq, accepted_at FROM jobs
+  WHERE standing <> 'hidden' AND ${condition} AND (accepted_at, seq) < (?, ?)
+    AND (? IS NULL OR trigger IN (SELECT value FROM json_each(?)))
+  ORDER BY accepted_at DESC, seq DESC LIMIT ?`;
+export const LIST_OF_STATE = listOf('state = ?');
+export const LIST_OF_INVOKER = listOf('invoker = ? AND state = ?');
+export const LIST_OF_PRINCIPAL = listOf('principal = ? AND state = ?');
 export const UNFINISHED_QUERY = `
   SELECT ${ROW} FROM jobs WHERE standing = 'unfinished' AND (accepted_at, seq) > (?, ?)
   ORDER BY accepted_at, seq LIMIT ?`;

@@ -15,6 +15,9 @@ import {
   DROP_TOMBSTONES,
   ENDED,
   LIST,
+  LIST_OF_INVOKER,
+  LIST_OF_PRINCIPAL,
+  LIST_OF_STATE,
   OF_SERVICE,
   OLDEST_WAITING,
   REMOVED_JOBS,
@@ -190,6 +193,15 @@ test('migration: a database without job tables gets them, and keeps its data', a
 
 const PLANS: Record<string, [sql: string, plan: RegExp]> = {
   'a list': [LIST, /USING INDEX jobs_listed \(service=\? AND accepted_at<\?\)/],
+  'a list over all services': [LIST_OF_STATE, /USING INDEX jobs_of_state \(state=\? AND accepted_at<\?\)/],
+  'a list of an invoker': [
+    LIST_OF_INVOKER,
+    /USING INDEX jobs_of_invoker \(invoker=\? AND state=\? AND accepted_at<\?\)/,
+  ],
+  'a list of a principal': [
+    LIST_OF_PRINCIPAL,
+    /USING INDEX jobs_of_principal \(principal=\? AND state=\? AND accepted_at<\?\)/,
+  ],
   'the unfinished': [UNFINISHED_QUERY, /USING INDEX jobs_unfinished \(accepted_at>\?\)/],
   'those that ended before': [ENDED, /USING INDEX jobs_ended \(ended_at<\?\)/],
   'those of a service': [OF_SERVICE, /USING INDEX jobs_of_service \(service_uid=\?\)/],

@@ -13,13 +13,29 @@ import {
 } from '../../model/service/index.ts';
 import { FederationError } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { clustersWithoutAccounts, findService, loadSecrets, oldVersion, toSecretsOwner } from '../../services/index.ts';
+import {
+  clustersWithoutAccounts,
+  findService,
+  loadSecrets,
+  oldVersion,
+  type PlannedChange,
+  toSecretsOwner,
+} from '../../services/index.ts';
 import { applyMembersChange, listNamedMembers, type MembersChange, memberName, withoutMembers } from '../members.ts';
 import { isOwner as owns } from '../ownership.ts';
 import { memberProblems } from '../topology.ts';
 import { requireLedgerCapacity } from './align.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordination.ts';
-import { isWriteConflict, type LedgerEntry, type LedgerMember, Ledgers, listKeyIds, memberId } from './ledger.ts';
+import { planMembers } from './create-federation.ts';
+import {
+  isWriteConflict,
+  type Ledger,
+  type LedgerEntry,
+  type LedgerMember,
+  Ledgers,
+  listKeyIds,
+  memberId,
+} from './ledger.ts';
 import { callerCredentials, ownerCredentials } from './member-access.ts';
 import { deleteKeys } from './member-keys.ts';
 import { originClusterId } from './orders.ts';
@@ -48,15 +64,7 @@ export async function changeFederation(
   return retryOnConflict(ifMatch, async () => {
     const before = await findService(caller.principal, 'update', name, deps);
     requireVersion(before, ifMatch);
-    const stored = {
-      definition: before.service.definition,
-      secrets: await loadSecrets(toSecretsOwner(before.service), deps),
-    };
-    const given = parseReplacement(body, stored);
-    const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
-    rejectUnknownClusters(given, stored.definition.federation?.members ?? [], deps);
-    const accounts = { clusters: given.definition.clusters, credentials };
-    const { asking, renew } = credentialsForMembers(caller, before.service, accounts, deps);
+    const { given, credentials, asking, renew } = await readReplacement(caller, body, before, deps);
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew, rekey: () => renew };
     const { principal } = caller;
@@ -65,6 +73,43 @@ export async function changeFederation(
       deps,
     );
   });
+}
+
+/** A complete definition that replaces the stored one, and the credentials for requests to its members. */
+async function readReplacement(caller: Caller, body: unknown, { service }: ServiceRecord, deps: Coordination) {
+  const stored = { definition: service.definition, secrets: await loadSecrets(toSecretsOwner(service), deps) };
+  const given = parseReplacement(body, stored);
+  const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
+  rejectUnknownClusters(given, stored.definition.federation?.members ?? [], deps);
+  const accounts = { clusters: given.definition.clusters, credentials };
+  return { given, credentials, ...credentialsForMembers(caller, service, accounts, deps) };
+}
+
+/** What {@link changeFederation} would do at the members. Throws what would reject it, and changes nothing. */
+export async function planChange(
+  caller: Caller,
+  body: unknown,
+  before: ServiceRecord,
+  deps: Coordination,
+): Promise<PlannedChange> {
+  const entry = await readLedger(before, deps);
+  const { given, credentials, asking } = await readReplacement(caller, body, before, deps);
+  checkChange(given, credentials, deps);
+  const wanted = desiredMembers(given, deps);
+  requireLedgerCapacity(entry?.ledger ?? newLedgerFor(before, deps), wanted);
+  const stored = desiredMembers(before.service, deps);
+  const [known, staying] = [new Set(stored.map(memberId)), new Set(wanted.map(memberId))];
+  const added = wanted.filter((each) => !known.has(memberId(each)));
+  const kept = wanted.map(memberId).filter((member) => known.has(member));
+  const removed = stored.map(memberId).filter((member) => !staying.has(member));
+  return {
+    given,
+    members: [
+      ...kept.map((member) => ({ member, action: 'update' as const })),
+      ...(await planMembers(added, asking, deps)),
+      ...removed.map((member) => ({ member, action: 'remove' as const })),
+    ],
+  };
 }
 
 /** A caller who may change members. With a service token, members can only be added (docs/federation.md#members). */
@@ -232,12 +277,9 @@ interface Removal {
  */
 async function applyChange(change: Change, deps: Coordination): Promise<UpdatedMembers> {
   const { principal, before, given, credentials } = change;
-  const { definition } = given;
   const { federation: role } = before.service;
-  const members = definition.federation?.members ?? [];
-  const problems = memberProblems(definition, originClusterId({ definition }, deps), deps.mostMembers);
-  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
-  if (members.length > 0) requireGrant(credentials);
+  const members = given.definition.federation?.members ?? [];
+  checkChange(given, credentials, deps);
   if (role?.role !== 'coordinator' && members.length === 0) {
     return { record: await deps.own.update(principal, given, before.version, role), pending: [] };
   }
@@ -261,35 +303,42 @@ async function applyChange(change: Change, deps: Coordination): Promise<UpdatedM
   return updateMembers(uid, record, change, deps);
 }
 
+/** Checks what needs no request to a member. */
+function checkChange({ definition }: ReadDefinition, credentials: Change['credentials'], deps: Coordination): void {
+  const problems = memberProblems(definition, originClusterId({ definition }, deps), deps.mostMembers);
+  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
+  if ((definition.federation?.members ?? []).length > 0) requireGrant(credentials);
+}
+
 /** The ledger of a service. A service that had no members gets a new ledger, before its record names it. */
-async function openLedger({ service }: ServiceRecord, deps: Coordination): Promise<LedgerEntry> {
+async function openLedger(before: ServiceRecord, deps: Coordination): Promise<LedgerEntry> {
+  return (await readLedger(before, deps)) ?? new Ledgers(deps).begin(newLedgerFor(before, deps));
+}
+
+function newLedgerFor({ service }: ServiceRecord, deps: Coordination): Ledger {
   const { federation: role, definition, uid: serviceUid } = service;
+  const uid = role?.uid ?? deps.newUid();
+  const begunAt = deps.now();
+  return { uid, service: definition.name, serviceUid, phase: 'active', revision: 0, begunAt, members: [] };
+}
+
+/** The ledger of a service that can be changed now; undefined if it has none. */
+async function readLedger({ service }: ServiceRecord, deps: Coordination): Promise<LedgerEntry | undefined> {
+  const { federation: role, definition } = service;
   if (role?.role === 'worker') {
     throw new FederationError(
       'not-the-coordinator',
       `"${definition.name}" is part of a federation whose coordinator is ${role.origin.service} at ${role.origin.endpoint}: change it there`,
     );
   }
-  const ledgers = new Ledgers(deps);
-  const entry = role && (await ledgers.read(role.uid));
+  const entry = role && (await new Ledgers(deps).read(role.uid));
   if (entry?.ledger.phase === 'creating') {
     throw new FederationError('origin-away', `the members of "${definition.name}" are still being created: try again`);
   }
   if (entry?.ledger.phase === 'ending' || (role && !entry && !role.committed)) {
     throw new FederationError('federation-gone', `"${definition.name}" is being removed`);
   }
-  const uid = role?.uid ?? deps.newUid();
-  const begunAt = deps.now();
-  const fresh = {
-    uid,
-    service: definition.name,
-    serviceUid,
-    phase: 'active',
-    revision: 0,
-    begunAt,
-    members: [],
-  } as const;
-  return entry ?? ledgers.begin(fresh);
+  return entry;
 }
 
 /** No record names this ledger, so nothing was created from it. */

@@ -10,6 +10,7 @@ import {
   withinDeadline,
 } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
+import type { PlannedMember } from '../../services/index.ts';
 import { type DesiredMember, requireLedgerCapacity } from './align.ts';
 import { budgetsFor, type Caller, type Coordination, LONGEST_CREATE } from './coordination.ts';
 import { type CreationPlan, createMember, findAbortedFederation, planCreation, STILL_ENDING } from './deliver.ts';
@@ -60,12 +61,9 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   const definition = await deps.own.plan(caller.principal, body, role);
 
   const asking = callerCredentials(caller, { clusters, credentials }, deps);
-  const probed = await probeMembers(wanted, asking, deps);
-  rejectItself(probed, name, deps);
+  const probed = await probeMembers(wanted, asking, 'announce', deps);
   const mayMiss = federation?.deployment === 'best-effort';
-  if (!mayMiss && probed.some(({ problem }) => problem)) {
-    throw membersError(`nothing was created: not every member of "${name}" can be created:`, probed);
-  }
+  rejectUncreatable(probed, name, mayMiss, deps);
 
   const transaction = await begin(uid, name, probed, deps);
   try {
@@ -89,6 +87,45 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
     await abort(transaction.entry.ledger, asking, time.toUndo(), deps).catch(() => {});
     throw error;
   }
+}
+
+/** What {@link createFederation} would do at the members. Throws what would reject it, and changes nothing. */
+export async function planFederation(caller: Caller, body: unknown, deps: Coordination): Promise<PlannedMember[]> {
+  const given = readDefinition(body);
+  const { name, clusters, federation } = given.definition;
+  const { credentials } = given.secrets;
+  const wanted = checkMembers(given, deps);
+  requireGrant(credentials);
+  requireLedgerCapacity(newLedger(deps.newUid(), name, deps.now()), wanted);
+  const probed = await probeMembers(
+    wanted,
+    callerCredentials(caller, { clusters, credentials }, deps),
+    'look-only',
+    deps,
+  );
+  rejectUncreatable(probed, name, federation?.deployment === 'best-effort', deps);
+  return probed.map(toPlannedMember);
+}
+
+/** What would be done to create members that a definition adds. */
+export async function planMembers(
+  added: readonly DesiredMember[],
+  asking: MemberCredentials,
+  deps: Coordination,
+): Promise<PlannedMember[]> {
+  return (await probeMembers(added, asking, 'look-only', deps)).map(toPlannedMember);
+}
+
+const toPlannedMember = ({ member, ready, problem }: ProbedMember): PlannedMember => ({
+  member,
+  action: ready?.by === 'adopt' ? 'adopt' : 'create',
+  ...(problem && { problem: problem.message }),
+});
+
+function rejectUncreatable(probed: readonly ProbedMember[], name: string, mayMiss: boolean, deps: Coordination): void {
+  rejectItself(probed, name, deps);
+  if (mayMiss || !probed.some(({ problem }) => problem)) return;
+  throw membersError(`nothing was created: not every member of "${name}" can be created:`, probed);
 }
 
 interface TimeBudget {
@@ -293,19 +330,23 @@ interface ProbedMember extends MemberCheck {
 }
 
 /**
- * Asks all members concurrently whether they can be created, and announces their keys. Changes nothing else, except that it
- * finishes the undo of an earlier create.
+ * `announce`: tells the member the key with which it is created next, and finishes the undo of an earlier create.
+ * `look-only`: changes nothing.
  */
+type ProbeMode = 'announce' | 'look-only';
+
+/** Asks all members concurrently whether they can be created. */
 async function probeMembers(
   wanted: readonly DesiredMember[],
   asking: MemberCredentials,
+  mode: ProbeMode,
   deps: Coordination,
 ): Promise<ProbedMember[]> {
   const probed = await Promise.all(
     wanted.map(async (each): Promise<ProbedMember> => {
       const address = each.address ?? unknownAddress(each.clusterId);
       const found = { wanted: each, address, member: memberId(each), key: deps.newKey() };
-      const keyId = memberKeyId(found.key);
+      const keyId = mode === 'announce' ? memberKeyId(found.key) : undefined;
       try {
         const { probe } = budgetsFor(found.address.kind, deps);
         return {
@@ -322,7 +363,7 @@ async function probeMembers(
 
 async function probeMember(
   name: string,
-  keyId: string,
+  keyId: string | undefined,
   address: StoredAddress,
   asking: MemberCredentials,
   deps: Coordination,
@@ -330,6 +371,11 @@ async function probeMember(
   const as = await asking(address);
   const peer = peerFor(address, deps);
   let probe = await peer.probe(name, as, keyId);
+  if (keyId === undefined) {
+    // A create would first finish the undo of the earlier one.
+    const isFreed = (await findAbortedFederation(probe, new Ledgers(deps))) !== undefined;
+    return { ...planCreation(isFreed ? { instance: probe.instance, found: 'nothing' } : probe, undefined), as };
+  }
   if (await finishAbortedUndo(probe, address, as, deps)) {
     probe = await peer.probe(name, as, keyId);
     if (await findAbortedFederation(probe, new Ledgers(deps)))

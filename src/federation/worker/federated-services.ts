@@ -1,7 +1,7 @@
 import type { FederatedServices } from '../../services/index.ts';
-import { changeFederation } from '../coordinator/change-federation.ts';
+import { changeFederation, planChange } from '../coordinator/change-federation.ts';
 import type { Caller } from '../coordinator/coordination.ts';
-import { createFederation } from '../coordinator/create-federation.ts';
+import { createFederation, planFederation } from '../coordinator/create-federation.ts';
 import { removeFederation } from '../coordinator/remove-federation.ts';
 import { type Federations, notifyDeparture } from './forward-change.ts';
 import { removeOwnWorker, takeOverWorker } from './release-worker.ts';
@@ -11,6 +11,8 @@ import { isWorker } from './worker-role.ts';
 export function federatedServices(federations: Federations): FederatedServices<Caller> {
   const { coordination, workers } = federations;
   return {
+    planCreate: (caller, body) => planFederation(caller, body, coordination),
+    planChange: (caller, body, record) => planChange(caller, body, record, coordination),
     create: (caller, body) => createFederation(caller, body, coordination),
     change: (caller, body, ifMatch) => changeFederation(caller, body, ifMatch, coordination),
     async remove(caller, record, cascade) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
+import type { JobKey } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, CAROL, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
 
@@ -207,5 +208,59 @@ describe('changes since a list', () => {
     await eventually(() => assert.equal(listeners, 1));
     await stopping.stop();
     assert.deepEqual((await waiting).jobs, []);
+  });
+});
+
+describe('jobs of all services', () => {
+  const listAll = async (query: string, as = ADMIN) => {
+    const { status, text } = await server.call('GET', `/system/jobs${query}`, { as });
+    assert.equal(status, 200, text);
+    return JSON.parse(text) as Listed;
+  };
+
+  test('job list: callers see what they see in the lists of the services, page by page', async () => {
+    await server.jobs.service('other', { visibility: 'public' });
+    const mine: JobKey[] = [];
+    for (const service of ['open', 'other', 'open']) mine.push(await server.ended(service, by(CAROL)));
+    const bobs = await server.ended('other', by(BOB));
+    const [first, second] = await eventually(async () => {
+      const page = await listAll('', by(CAROL));
+      assert.deepEqual(ids(page), [mine[2]?.id, mine[1]?.id]);
+      return [page, await listAll(`?page=${page.next_page}`, by(CAROL))];
+    });
+    assert.deepEqual(ids(second), [mine[0]?.id]);
+    assert.equal(second.next_page, undefined);
+    assert.ok(first.jobs.every((job) => !('timeline' in job)));
+    assert.deepEqual(ids(await listAll('?service=other&limit=9', by(CAROL))), [mine[1]?.id]);
+    assert.deepEqual(ids(await listAll(`?user=${BOB}`, by(CAROL))), []);
+    assert.equal(ids(await listAll(`?user=${CAROL}&state=succeeded&limit=9`)).length, 3);
+    assert.ok(ids(await listAll('?limit=9&service=other')).includes(bobs.id));
+  });
+
+  test('job list: a service that a user may not see any more hides the jobs of the user', async () => {
+    await server.jobs.service('closing', { visibility: 'public' });
+    const { id } = await server.ended('closing', by(BOB));
+    await eventually(async () => assert.ok(ids(await listAll('?limit=9', by(BOB))).includes(id)));
+    const record = await server.jobs.services.get('closing');
+    assert.ok(record);
+    const { definition } = record.service;
+    const service = { ...record.service, definition: { ...definition, visibility: 'private' as const } };
+    await server.jobs.services.replace(service, record.version);
+    assert.ok(!ids(await listAll('?limit=9', by(BOB))).includes(id));
+    assert.deepEqual(ids(await listAll('?service=closing', by(BOB))), []);
+  });
+
+  test('job list: an unknown state, limit or page is 400 with a sentence', async () => {
+    for (const [query, part] of [
+      ['state=asleep', 'state: must be one or more of'],
+      ['limit=0', 'limit: must be a number from 1 to 1000'],
+      ['limit=1001', 'limit: must be'],
+      ['limit=ten', 'limit: must be'],
+      ['page=nonsense', 'this page is not known'],
+    ] as const) {
+      const { status, text } = await server.call('GET', `/system/jobs?${query}`, { as: ADMIN });
+      assert.equal(status, 400, query);
+      assert.ok(text.includes(part), text);
+    }
   });
 });

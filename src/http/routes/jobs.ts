@@ -1,12 +1,32 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
-import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
+import {
+  cancelJob,
+  changedJobs,
+  currentCursor,
+  findJob,
+  type Jobs,
+  listAllJobs,
+  listJobs,
+  summarizeJob,
+  viewJob,
+} from '../../jobs/index.ts';
 import { JOB_STATES } from '../../model/job/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import type { OpenResponses } from '../open-answers.ts';
-import { JobName, jobParams, Name, nameParam, readJobsQuery } from '../params.ts';
+import {
+  JobName,
+  jobParams,
+  MOST_JOBS,
+  Name,
+  nameParam,
+  queryParam,
+  readJobsQuery,
+  readLimit,
+  readStates,
+} from '../params.ts';
 
 export interface JobsDeps {
   readonly authenticator: Authenticator;
@@ -26,23 +46,29 @@ const Course = {
   exit_code: Type.Optional(Type.Integer()),
 };
 
+const SUMMARY = {
+  id: Type.String(),
+  service: Type.String(),
+  state: State,
+  phase: Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed'], { description: 'the state as a pod phase' }),
+  message: Type.String({ description: 'the current activity, or why the job ended' }),
+  trigger: Type.Enum(['storage', 'job', 'run']),
+  invoker: Type.Optional(Type.String({ description: 'who invoked it, if known and visible to the caller' })),
+  invoker_claimed_by: Type.Optional(
+    Type.String({ description: 'the member where the job entered, which claims who the invoker is' }),
+  ),
+  object: Type.Optional(Type.Object({ bucket: Type.String(), key: Type.String() })),
+  place: Type.Optional(Type.String({ description: 'the cluster of the last attempt' })),
+  accepted_at: Time,
+  ...Course,
+  cancelling: Type.Optional(Type.Boolean({ description: 'it was cancelled but has not ended yet' })),
+};
+
+const JobSummarySchema = Type.Object(SUMMARY, { title: 'JobSummary' });
+
 const JobSchema = Type.Object(
   {
-    id: Type.String(),
-    service: Type.String(),
-    state: State,
-    phase: Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed'], { description: 'the state as a pod phase' }),
-    message: Type.String({ description: 'the current activity, or why the job ended' }),
-    trigger: Type.Enum(['storage', 'job', 'run']),
-    invoker: Type.Optional(Type.String({ description: 'who invoked it, if known and visible to the caller' })),
-    invoker_claimed_by: Type.Optional(
-      Type.String({ description: 'the member where the job entered, which claims who the invoker is' }),
-    ),
-    object: Type.Optional(Type.Object({ bucket: Type.String(), key: Type.String() })),
-    place: Type.Optional(Type.String({ description: 'the cluster of the last attempt' })),
-    accepted_at: Time,
-    ...Course,
-    cancelling: Type.Optional(Type.Boolean({ description: 'it was cancelled but has not ended yet' })),
+    ...SUMMARY,
     attempts: Type.Array(Type.Object({ name: Type.String(), epoch: Type.Integer(), place: Type.String(), ...Course })),
     decisions: Type.Array(
       Type.Object({
@@ -80,9 +106,29 @@ const JobsSchema = Type.Object({
   cursor: Type.String({ description: 'for `since`' }),
 });
 
-const JobsQuerystring = Type.Object({
+const Filter = {
   state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, separated by commas` })),
   page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
+};
+
+const AllJobsQuerystring = Type.Object({
+  ...Filter,
+  service: Type.Optional(Type.String({ description: 'only jobs of this service' })),
+  user: Type.Optional(
+    Type.String({
+      description: 'only jobs that this user caused, or that ran with their rights; for the administrator',
+    }),
+  ),
+  limit: Type.Optional(Type.String({ description: `jobs in a page, up to ${MOST_JOBS}` })),
+});
+
+const AllJobsSchema = Type.Object({
+  jobs: Type.Array(JobSummarySchema),
+  next_page: Type.Optional(Type.String({ description: 'absent on the last page; a page may be shorter than `limit`' })),
+});
+
+const JobsQuerystring = Type.Object({
+  ...Filter,
   since: Type.Optional(
     Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),
   ),
@@ -91,6 +137,32 @@ const JobsQuerystring = Type.Object({
 
 export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobsDeps): void {
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+
+  const listAll = {
+    summary: 'Jobs of all services that the caller sees, newest first, without their attempts, decisions and timeline',
+    tags,
+    querystring: AllJobsQuerystring,
+    response: { 200: AllJobsSchema },
+  };
+  app.get('/system/jobs', { schema: listAll }, async (request) => {
+    const principal = await who(request);
+    const [service, user, state, page] = ['service', 'user', 'state', 'page'].map((name) => queryParam(request, name));
+    const { items, next } = await listAllJobs(
+      principal,
+      {
+        limit: readLimit(request) ?? pageSize,
+        ...(service !== undefined && { service }),
+        ...(user !== undefined && { user }),
+        ...(state !== undefined && { states: readStates(state) }),
+        ...(page !== undefined && { page }),
+      },
+      jobs,
+    );
+    return {
+      jobs: items.map((record) => summarizeJob(record, principal)),
+      ...(next !== undefined && { next_page: next }),
+    };
+  });
 
   const list = {
     summary: 'Jobs of a service that the caller sees, newest first; or what has changed in them',

@@ -9,13 +9,15 @@ import {
   createPlainOrFederated,
   findService,
   listServices,
+  planCreate,
+  planUpdate,
   removePlainOrFederated,
   updatePlainOrFederated,
 } from '../../services/index.ts';
 import { callerCredential, systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
-import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
+import { Name, nameParam, readFlag, readIfMatch, toEtag } from '../params.ts';
 import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
@@ -27,6 +29,35 @@ export interface ServicesDeps {
 
 const tags = ['services'];
 const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
+
+const DryRun = Type.Object({
+  dry_run: Type.Optional(
+    Type.String({ description: '`true`: check everything, change nothing, and answer what the request would do' }),
+  ),
+});
+const PlanSchema = Type.Object(
+  {
+    name: Type.String(),
+    action: Type.Enum(['create', 'update']),
+    changes: Type.Array(Type.String(), { description: 'keys of the definition that would change' }),
+    buckets: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        action: Type.Enum(['create', 'use', 'keep'], {
+          description: '`keep`: no longer used, it becomes a private bucket of its owner',
+        }),
+      }),
+    ),
+    members: Type.Array(
+      Type.Object({
+        member: Type.String(),
+        action: Type.Enum(['create', 'adopt', 'update', 'remove']),
+        problem: Type.Optional(Type.String({ description: 'why that would not succeed now' })),
+      }),
+    ),
+  },
+  { title: 'ServicePlan' },
+);
 
 export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const { authenticator, federations, view, deploymentOf } = deps;
@@ -40,20 +71,38 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     return { principal, ...(credential && { credential }) };
   };
 
-  const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
+  const create = {
+    summary: 'Create a service',
+    tags,
+    querystring: DryRun,
+    body: ServiceSchema,
+    response: { 200: PlanSchema, 201: Type.Null() },
+  };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
-    const created = await createPlainOrFederated(await callerOf(request), readJsonBody(request), catalog, federated);
+    const caller = await callerOf(request);
+    if (readFlag(request, 'dry_run')) {
+      return reply.code(200).send(await planCreate(caller, readJsonBody(request), catalog, federated));
+    }
+    const created = await createPlainOrFederated(caller, readJsonBody(request), catalog, federated);
     return answerChanged(reply.code(201), created);
   });
 
   const update = {
     summary: 'Replace the definition of a service',
     tags,
+    querystring: DryRun,
     body: ServiceSchema,
-    response: { 200: Type.String(), 204: Type.Null() },
+    response: {
+      200: Type.Union([PlanSchema, Type.String({ description: 'members that do not have the change yet' })]),
+      204: Type.Null(),
+    },
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
+    if (readFlag(request, 'dry_run')) {
+      const plan = await planUpdate(caller, readJsonBody(request), readIfMatch(request), catalog, federated);
+      return reply.code(200).send(plan);
+    }
     const changed = await updatePlainOrFederated(
       caller,
       readJsonBody(request),

@@ -92,6 +92,55 @@ function describeList(start: StartJobs): void {
 }
 
 function describeFilters(start: StartJobs): void {
+  test('list: without a service, the jobs of all services are listed together, with the same filters and pages', async (t) => {
+    const store = await start(t);
+    const jobs: [service: string, id: string, Partial<NewJob>, JobState][] = [
+      ['cow', 'a', { invoker: 'alice', principal: 'alice', trigger: 'job' }, 'failed'],
+      ['dog', 'b', { invoker: 'bob', principal: 'alice', trigger: 'storage' }, 'running'],
+      ['cow', 'c', { invoker: 'alice', principal: 'bob', trigger: 'job' }, 'running'],
+      ['dog', 'd', { invoker: 'bob', principal: 'bob', trigger: 'job' }, 'queued'],
+      ['cow', 'e', { invoker: 'alice', principal: 'alice', trigger: 'run' }, 'succeeded'],
+    ];
+    for (const [n, [service, id, known, state]] of jobs.entries()) {
+      // Two are accepted at the same time.
+      const acceptedAt = EPOCH + Math.min(n, 3) * SECOND;
+      await accepted(store, sampleJob('', { service, id, ...known, acceptedAt }), sampleProgress(state));
+    }
+    const cases: [Omit<JobQuery, 'limit'>, string][] = [
+      [{}, 'edcba'],
+      [{ states: ['running', 'queued'] }, 'dcb'],
+      [{ states: [] }, ''],
+      [{ concerning: 'alice' }, 'ecba'],
+      [{ concerning: 'bob', states: ['running'] }, 'cb'],
+      [{ concerning: 'nobody' }, ''],
+      [{ triggers: ['storage', 'run'] }, 'eb'],
+      [{ concerning: 'alice', triggers: ['job'], states: ['failed'] }, 'a'],
+    ];
+    for (const [query, expected] of cases) {
+      for (const limit of [1, 2, 100]) {
+        await eventually(async () => {
+          const pages = await listAllPages((cursor) => store.list({ ...query, limit, ...(cursor && { cursor }) }));
+          assert.ok(pages.every((page) => page.length <= limit));
+          const ids = pages.flat().map(({ id }) => id);
+          // Stores may order jobs that were accepted at the same time as they like.
+          assert.deepEqual(ids.toSorted(), Array.from(expected).toSorted());
+          const times = pages.flat().map(({ acceptedAt }) => acceptedAt);
+          assert.deepEqual(
+            times,
+            times.toSorted((a, b) => b - a),
+          );
+        });
+      }
+    }
+    const hidden = await store.get({ service: 'cow', id: 'a' });
+    assert.ok(hidden);
+    await store.remove(hidden);
+    await eventually(async () => {
+      const { items } = await store.list({ concerning: 'alice', limit: 10 });
+      assert.deepEqual(items.map(({ id }) => id).toSorted(), ['b', 'c', 'e']);
+    });
+  });
+
   test('list: filters are combined with AND, for every page size', async (t) => {
     const store = await start(t);
     const jobs: [string, Partial<NewJob>, JobState][] = [

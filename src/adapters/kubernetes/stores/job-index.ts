@@ -26,6 +26,7 @@ export class JobIndex {
   readonly waiting = new Ordered(listPosition);
   readonly ended = new Ordered(byEnd);
   readonly #byService = new Map<string, Ordered<JobRecord>>();
+  readonly #byUser = new Map<string, Ordered<JobRecord>>();
   readonly #byUid = new Map<string, ServiceJobs>();
   readonly #counts = new Map<JobState, number>();
 
@@ -36,6 +37,11 @@ export class JobIndex {
   /** The jobs of the service with this name. */
   listed(service: string): Ordered<JobRecord> | undefined {
     return this.#byService.get(service);
+  }
+
+  /** The jobs of all services that this user caused, or that have this user's rights. */
+  concerning(user: string): Ordered<JobRecord> | undefined {
+    return this.#byUser.get(user);
   }
 
   hiddenFor(serviceUid: string): Iterable<JobEntry> {
@@ -50,9 +56,9 @@ export class JobIndex {
       this.#byUid.set(serviceUid, ofUid);
       (record ? ofUid.shown : ofUid.hidden).add(entry);
       if (!record) continue;
-      const ofService = this.#byService.get(record.service) ?? new Ordered(listPosition);
-      this.#byService.set(record.service, ofService);
-      for (const order of [ofService, ...this.#ordersFor(record)]) {
+      const ofService = orderFor(this.#byService, record.service);
+      const ofUsers = toUsers(record).map((user) => orderFor(this.#byUser, user));
+      for (const order of [ofService, ...ofUsers, ...this.#ordersFor(record)]) {
         const records = added.get(order) ?? [];
         records.push(record);
         added.set(order, records);
@@ -69,9 +75,8 @@ export class JobIndex {
     ofUid?.hidden.delete(entry);
     if (ofUid && ofUid.shown.size + ofUid.hidden.size === 0) this.#byUid.delete(serviceUid);
     if (!record) return;
-    const ofService = this.#byService.get(record.service);
-    ofService?.delete(record);
-    if (ofService?.size === 0) this.#byService.delete(record.service);
+    deleteFrom(this.#byService, record.service, record);
+    for (const user of toUsers(record)) deleteFrom(this.#byUser, user, record);
     for (const order of this.#ordersFor(record)) order.delete(record);
     this.#count(record.state, -1);
   }
@@ -86,6 +91,20 @@ export class JobIndex {
     if (count === 0) this.#counts.delete(state);
     else this.#counts.set(state, count);
   }
+}
+
+const toUsers = ({ invoker, principal }: JobRecord) => (invoker === principal ? [invoker] : [invoker, principal]);
+
+function orderFor(orders: Map<string, Ordered<JobRecord>>, key: string): Ordered<JobRecord> {
+  const order = orders.get(key) ?? new Ordered(listPosition);
+  orders.set(key, order);
+  return order;
+}
+
+function deleteFrom(orders: Map<string, Ordered<JobRecord>>, key: string, record: JobRecord): void {
+  const order = orders.get(key);
+  order?.delete(record);
+  if (order?.size === 0) orders.delete(key);
 }
 
 /** Fewer additions than this are inserted one by one, which is faster than sorting everything. */

@@ -22,10 +22,11 @@ import type { Kueue } from '../kueue/index.ts';
 import { jobObjectName } from '../objects/labels.ts';
 import { EventBlobs } from './event-blobs.ts';
 import { JobCache } from './job-cache.ts';
-import { LOWEST, listCursor, listPosition, readListCursor, sumUsage } from './job-index.ts';
+import { LOWEST, listCursor, listPosition, type Ordered, readListCursor, sumUsage } from './job-index.ts';
 import {
   endedAt,
   findEvent,
+  isFinalJob,
   type JobEntry,
   RECORD,
   readJob,
@@ -194,9 +195,10 @@ export class KubernetesJobStore implements JobStore {
   async list(query: JobQuery): Promise<Page<JobRecord>> {
     const wanted = Math.max(1, query.limit);
     const items: JobRecord[] = [];
+    const order = this.#orderFor(query);
     let below = readListCursor(query.cursor);
     for (;;) {
-      const slice = this.#cache.index.listed(query.service)?.below(below, SLICE) ?? [];
+      const slice = order?.below(below, SLICE) ?? [];
       for (const record of slice) {
         if (!passes(record, query)) continue;
         const shown = items.at(-1);
@@ -207,6 +209,14 @@ export class KubernetesJobStore implements JobStore {
       if (!last || slice.length < SLICE) return { items };
       below = listPosition(last);
     }
+  }
+
+  /** The shortest order that has all jobs of the query. */
+  #orderFor({ service, concerning, states }: JobQuery): Ordered<JobRecord> | undefined {
+    const { index } = this.#cache;
+    if (service !== undefined) return index.listed(service);
+    if (concerning !== undefined) return index.concerning(concerning);
+    return states?.some(isFinalJob) === false ? index.unfinished : index.accepted;
   }
 
   async *unfinished(): AsyncGenerator<JobRecord, undefined> {
