@@ -100,6 +100,42 @@ diskTest(
   { size: '128m' },
 );
 
+diskTest('full disk: a script that finds no space is held, and runs again when there is some', async (disk) => {
+  const manager = await start(disk);
+  const outside = new Outside(manager.url);
+  const gate = join(disk.path, 'gate');
+  writeFileSync(gate, '');
+  const script = `while [ -e ${gate} ]; do sleep 0.05; done; head -c 4194304 /dev/zero >"$TMP_OUTPUT_DIR/made" || exit 3`;
+  const token = await outside.create(ADMIN, service('make', script));
+  const id = await outside.submit(token, 'make', 'x');
+  await outside.running(ADMIN, 'make', id);
+  const filler = new DiskFiller(disk.path);
+  filler.fillBut(MIB);
+  await ready(manager, 503);
+  rmSync(gate);
+  await eventually(async () => {
+    assert.match(
+      (await outside.job(ADMIN, 'make', id)).message ?? '',
+      /^waits for disk space: the disk .* is almost full/,
+    );
+  });
+  assert.match(await outside.log('make', id), /exit code 3, and the disk is full: it runs again when there is space/);
+  filler.remove();
+  assert.equal((await outside.ended('make', id)).state, 'succeeded');
+  assert.equal((await outside.get(ADMIN, 'make/out/made'))?.length, 4 * MIB);
+});
+
+diskTest('full disk: a script that fills the disk itself fails, and does not run again', async (disk) => {
+  const manager = await start(disk);
+  const outside = new Outside(manager.url);
+  const script = 'echo begun; head -c 200000000 /dev/zero >"$TMP_OUTPUT_DIR/made" || exit 3';
+  const token = await outside.create(ADMIN, service('fill', script));
+  const id = await outside.submit(token, 'fill', 'x');
+  const { state, message } = await outside.ended('fill', id);
+  assert.deepEqual([state, message], ['failed', 'the script ended with exit code 3']);
+  assert.equal((await outside.log('fill', id)).match(/begun/g)?.length, 1);
+});
+
 diskTest(
   'full disk: results that do not fit into the store wait, and are stored when there is space',
   async (disk) => {

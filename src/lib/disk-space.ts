@@ -64,6 +64,11 @@ export class DiskSpace {
     await this.check();
   }
 
+  /** The file system with too little space; undefined while there is enough. */
+  get low(): LowSpace | undefined {
+    return this.#low;
+  }
+
   /** Why no new work is accepted, as a sentence for users; undefined while there is enough space. */
   get shortage(): string | undefined {
     if (!this.#low) return undefined;

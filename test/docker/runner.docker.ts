@@ -6,9 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before } from 'node:test';
 import { DirectoryStores } from '../../src/adapters/local-runner/directory-staging.fixture.ts';
-import { createDockerLauncher } from '../../src/adapters/local-runner/docker/docker-launcher.ts';
+import {
+  createDockerLauncher,
+  type DockerLauncherOptions,
+} from '../../src/adapters/local-runner/docker/docker-launcher.ts';
 import { createLocalRunner } from '../../src/adapters/local-runner/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { describeHostileScripts, HOSTILE_LIMITS } from '../../src/ports/conformance/hostile-scripts.conformance.ts';
 import { describeRunner } from '../../src/ports/conformance/runner.conformance.ts';
 import type { RunnerUnderTest } from '../../src/ports/conformance/runner-under-test.ts';
 import { runsAnywhere } from '../support/machine-processes.ts';
@@ -21,9 +25,20 @@ before(async () => {
 });
 after(() => daemon.stop());
 
-describeRunner('Docker', { image: BUSYBOX, basics: ['PATH', 'HOME', 'HOSTNAME'] }, make);
+const traits = { image: BUSYBOX, basics: ['PATH', 'HOME', 'HOSTNAME'] };
+describeRunner('Docker', traits, make);
 
-async function make(grace: number): Promise<RunnerUnderTest> {
+/** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID. */
+const CAPABILITIES = 'fb';
+const exposed = {
+  'fills the disk with files that it deletes and keeps open':
+    'the engine does not tell which files the processes of a container have open: only a disk quota would hold',
+};
+describeHostileScripts('Docker', { ...traits, capabilities: CAPABILITIES, exposed }, (grace) =>
+  make(grace, { processes: HOSTILE_LIMITS.processes, maxDisk: HOSTILE_LIMITS.disk }),
+);
+
+async function make(grace: number, limits: Partial<DockerLauncherOptions> = {}): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   const stores = new DirectoryStores(join(directory, 'stores'));
   const instance = randomUUID();
@@ -31,7 +46,7 @@ async function make(grace: number): Promise<RunnerUnderTest> {
     createLocalRunner({
       directory: join(directory, 'runner'),
       staging: stores,
-      launcher: createDockerLauncher({ socket: daemon.socket, instance, network: 'none' }),
+      launcher: createDockerLauncher({ socket: daemon.socket, instance, network: 'none', ...limits }),
       grace,
     });
   const attempts = join(directory, 'runner', 'attempts');

@@ -113,6 +113,13 @@ export class AttemptFiles {
     }
   }
 
+  /** After the launcher has removed the run: the script can be launched as if it never was. */
+  async forgetLaunch(): Promise<void> {
+    const { state } = this.directory;
+    await removeTree(state);
+    mkdirSync(state, { mode: 0o700 });
+  }
+
   /** Removes everything that only a running script needs. */
   async cleanUp(): Promise<void> {
     const { input, output, state, script } = this.directory;

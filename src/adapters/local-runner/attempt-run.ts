@@ -3,13 +3,14 @@ import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { isDiskFull } from '../../lib/disk-space.ts';
+import { type DiskSpace, isDiskFull } from '../../lib/disk-space.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';
 import type { Observation, StopReason } from '../../ports/index.ts';
 import { FULL_STORE_PATIENCE, type Staging, StagingError } from '../../staging/index.ts';
 import type { AttemptFiles } from './attempt-files.ts';
+import { measureDiskUse } from './disk-use.ts';
 import { LaunchError, type Launcher, type LaunchOrder, type Run, type RunEnd } from './launcher.ts';
 import type { AttemptLog } from './log-file.ts';
 
@@ -18,6 +19,8 @@ export interface AttemptRunDeps {
   readonly launcher: Launcher;
   /** Milliseconds between TERM and KILL. */
   readonly grace: number;
+  /** The free space of the disk that scripts write to. */
+  readonly disk?: Pick<DiskSpace, 'check' | 'low' | 'shortage'> | undefined;
 }
 
 /** More notes of the staging than this are not written to the log of an attempt. */
@@ -25,6 +28,9 @@ const NOTES = 100;
 
 /** Milliseconds between two attempts to upload; each pause is twice the previous one. */
 const RETRY = { first: 500, longest: 30_000 };
+
+/** What an engine keeps of a container is not measured, so a script may seem innocent of a full disk forever. */
+const MAX_HOLDS = 5;
 
 /** Thrown when the manager closes. The next manager continues from here. */
 class Detached extends Error {}
@@ -44,6 +50,8 @@ export class AttemptRun {
   #observation: Observation = { phase: 'preparing', message: 'starting' };
   #changed = Promise.withResolvers<void>();
   #over = false;
+  /** How often the script has failed for lack of space, to run again when there is some. */
+  #heldForSpace = 0;
   readonly #cleanedUp = Promise.withResolvers<void>();
 
   constructor(attempt: Attempt, files: AttemptFiles, log: AttemptLog, deps: AttemptRunDeps) {
@@ -103,12 +111,33 @@ export class AttemptRun {
   }
 
   async #resumeOrStart(): Promise<Ended> {
-    const found = await this.#unlessDetached(this.#deps.launcher.find(this.#toLaunchOrder()));
-    const begun = found ?? (await this.#launchWhenSpace());
-    if ('phase' in begun) return begun;
-    this.#setObservation({ phase: 'running', startedAt: begun.startedAt });
-    const end = await this.#waitForEnd(begun, { stoppable: !this.#wasDelivering(found) });
-    return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
+    for (;;) {
+      const found = await this.#unlessDetached(this.#deps.launcher.find(this.#toLaunchOrder()));
+      const begun = found ?? (await this.#launchWhenSpace());
+      if ('phase' in begun) return begun;
+      this.#setObservation({ phase: 'running', startedAt: begun.startedAt });
+      const end = await this.#waitForEnd(begun, { stoppable: !this.#wasDelivering(found) });
+      if (!('phase' in end)) return this.#deliver(begun, end, found !== undefined);
+      if (end.reason !== 'ScriptFailed' || !(await this.#discardForSpace(end))) return end;
+    }
+  }
+
+  /**
+   * A script that fails while the disk is full of other files has not failed by itself: it runs again when there is space.
+   * If the space of its own files would end the shortage, it has filled the disk itself, and would do so again.
+   */
+  async #discardForSpace({ message }: Ended): Promise<boolean> {
+    const { disk, launcher } = this.#deps;
+    const { input, output, state } = this.#files.directory;
+    await disk?.check();
+    const low = disk?.low;
+    if (!low || this.#heldForSpace === MAX_HOLDS) return false;
+    if (low.free + (await measureDiskUse([input, output, state], low.floor)) >= low.floor) return false;
+    this.log.notice(`${message}, and the disk is full: it runs again when there is space`, Date.now());
+    await this.#unlessDetached(launcher.remove(this.#attempt.name));
+    await this.#files.forgetLaunch();
+    this.#heldForSpace++;
+    return true;
   }
 
   /** True if an earlier manager died during the upload. Results may be visible already, so it is too late to stop. */
@@ -121,6 +150,8 @@ export class AttemptRun {
   async #launchWhenSpace(): Promise<Run | Ended> {
     for (let tries = 1; ; tries++) {
       try {
+        const shortage = this.#heldForSpace > 0 ? this.#deps.disk?.shortage : undefined;
+        if (shortage !== undefined) throw new NoSpaceYet(shortage);
         // Progress of a retry would hide the reason for which it waits.
         return await this.#prepareAndLaunch(tries === 1 ? undefined : () => undefined);
       } catch (error) {
@@ -362,8 +393,12 @@ export class AttemptRun {
 
 class StageInError extends Error {}
 
+/** A script has failed for lack of space, which still lacks. */
+class NoSpaceYet extends Error {}
+
 /** There is no space on the disk of this machine, or in a store. */
 function isForSpace(error: unknown): boolean {
+  if (error instanceof NoSpaceYet) return true;
   if (error instanceof StagingError) return error.code === 'disk-full' || error.code === 'store-full';
   return isDiskFull(error) || (error instanceof Error && error.cause !== undefined && isForSpace(error.cause));
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
+import { describeHostileScripts, HOSTILE_LIMITS } from '../../ports/conformance/hostile-scripts.conformance.ts';
 import { describeRunner } from '../../ports/conformance/runner.conformance.ts';
 import type { RunnerUnderTest } from '../../ports/conformance/runner-under-test.ts';
 import { removeTree } from './attempt-files.ts';
@@ -38,6 +39,10 @@ if (process.getuid?.() === 0) {
     await isolated.close();
     describeRunner('processes with their own user ids in namespaces', traits, (grace) =>
       open(grace, { uids, starter: throughStarter }, true),
+    );
+    const { processes: maxProcesses, disk: maxDisk } = HOSTILE_LIMITS;
+    describeHostileScripts('processes in namespaces', { ...traits, capabilities: '0' }, (grace) =>
+      open(grace, { uids, maxProcesses, maxDisk }, true),
     );
   }
   describeRunner('processes with their own user ids', traits, (grace) =>

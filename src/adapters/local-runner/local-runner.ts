@@ -45,8 +45,15 @@ class LocalRunner implements Runner {
   #waiting: (() => void)[] = [];
   #closed = false;
 
-  constructor({ directory, maxLogBytes = MAX_LOG_BYTES, grace = GRACE_MS, staging, launcher }: LocalRunnerOptions) {
-    this.#deps = { staging, launcher, grace };
+  constructor({
+    directory,
+    maxLogBytes = MAX_LOG_BYTES,
+    grace = GRACE_MS,
+    staging,
+    launcher,
+    disk,
+  }: LocalRunnerOptions) {
+    this.#deps = { staging, launcher, grace, disk };
     this.#attempts = join(directory, 'attempts');
     this.#removed = join(directory, 'removed');
     this.#maxLogBytes = maxLogBytes;

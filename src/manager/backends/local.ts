@@ -38,7 +38,7 @@ export async function openLocalBackend(config: Config, log: Logger, disk?: DiskS
     it.close(),
   );
   const runner = opened.adopt(
-    createLocalRunner({ directory, staging, launcher, maxLogBytes: config.maxLogBytes }),
+    createLocalRunner({ directory, staging, launcher, maxLogBytes: config.maxLogBytes, disk }),
     (it) => it.close(),
   );
   await removeOrphans?.(new Set(await runner.list()));
@@ -93,7 +93,7 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
   if (docker.socket !== undefined) {
     log.info({ engine: docker.name, socket: docker.socket }, 'scripts run in containers');
     const directory = runsDirectory(config.dataDir, false, instance);
-    const launcher = await openDockerLauncher({ socket: docker.socket, instance });
+    const launcher = await openDockerLauncher({ socket: docker.socket, instance, maxDisk: config.localDiskBytes });
     return { directory, launcher, removeOrphans: (known) => launcher.removeOrphans(known) };
   }
   if (config.localRuntime === 'docker') {

@@ -1,4 +1,5 @@
 import { uptime } from 'node:os';
+import { measureDiskUse } from '../disk-use.ts';
 import type { LaunchOrder, Run, RunEnd } from '../launcher.ts';
 import type { ContainerState, Containers } from './containers.ts';
 import { EngineError, retryWhileUnreachable } from './engine.ts';
@@ -20,6 +21,7 @@ export class ContainerRun implements Run {
   readonly #order: LaunchOrder;
   readonly #deps: ContainerRunDeps;
   #signalled = false;
+  #diskFull = false;
   #interrupted: boolean;
 
   constructor(state: ContainerState, order: LaunchOrder, deps: ContainerRunDeps) {
@@ -52,6 +54,15 @@ export class ContainerRun implements Run {
     await this.#retry(() => containers.kill(this.id, 'SIGKILL'));
   }
 
+  /** Kills the container if the script has more bytes on the disk than that. */
+  async checkDisk(most: number): Promise<void> {
+    const { input, output } = this.#order.directory;
+    const files = await measureDiskUse([input, output], most);
+    if (files <= most && files + (await this.#deps.containers.writtenBytes(this.id)) <= most) return;
+    this.#diskFull = true;
+    await this.#retry(() => this.#deps.containers.kill(this.id, 'SIGKILL'));
+  }
+
   async #follow(): Promise<RunEnd> {
     const { containers, takeOwnership, closed } = this.#deps;
     const log = new LogReader(containers, this.id, { state: this.#order.directory.state, print: this.#order.print });
@@ -64,14 +75,15 @@ export class ContainerRun implements Run {
       const signalled = state !== undefined && hasSignalExitCode(state) && (await this.#wasSignalled());
       await log.finish(closed);
       await takeOwnership(this.#order, closed);
-      return toRunEnd(state, { signalled, interrupted: this.#interrupted, now: Date.now() });
+      const end = toRunEnd(state, { signalled, interrupted: this.#interrupted, now: Date.now() });
+      return this.#diskFull && end.exitCode === undefined ? { at: end.at, cause: 'disk-full' } : end;
     } finally {
       log.close();
     }
   }
 
   async #wasSignalled(): Promise<boolean> {
-    if (this.#signalled) return true;
+    if (this.#signalled || this.#diskFull) return true;
     return await this.#retry(() => this.#deps.containers.hasEvent('kill', this));
   }
 

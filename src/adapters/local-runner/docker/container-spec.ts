@@ -66,6 +66,8 @@ export function buildContainerSpec(order: LaunchOrder, options: ContainerOptions
       CapAdd: CAPABILITIES,
       SecurityOpt: ['no-new-privileges'],
       PidsLimit: processes,
+      // A core dump would be written by the rules of the host, and could be read there.
+      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
       ...(demand.memory > 0 && toMemoryLimit(demand.memory)),
       ...(demand.cpu > 0 && { CpuPeriod: CPU_PERIOD, CpuQuota: toCpuQuota(demand.cpu) }),
       ...(demand.gpu > 0 && { DeviceRequests: [{ Count: demand.gpu, Capabilities: [['gpu']] }] }),

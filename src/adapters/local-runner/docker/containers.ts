@@ -56,6 +56,13 @@ export class Containers {
     return found && toContainerState(found);
   }
 
+  /** Bytes that the container has written to its own file system, which the engine finds out by walking through it. */
+  async writtenBytes(id: string): Promise<number> {
+    const query = { size: 'true' };
+    const found = await ignoreAbsent(this.#engine.request<Inspected>('GET', `/containers/${id}/json`, { query }));
+    return found?.SizeRw ?? 0;
+  }
+
   /** Resolves when the container stopped or was removed, or after {@link WAIT_SLICE}: the caller must check the state again. */
   async wait(id: string, signal: AbortSignal): Promise<void> {
     const slice = AbortSignal.timeout(WAIT_SLICE);
@@ -157,6 +164,8 @@ interface Listed {
 
 interface Inspected {
   readonly Id: string;
+  /** Only if the request asks for it. */
+  readonly SizeRw?: number;
   readonly Config: { readonly Labels?: Readonly<Record<string, string>> };
   readonly State: {
     readonly Running: boolean;

@@ -14,6 +14,9 @@ const PROCESSES = 4_096;
 /** Larger: scripts can print more while no manager reads it. Smaller: they use less disk of the engine. */
 const LOG_BYTES = 128 * 2 ** 20;
 
+/** Shorter: a script exceeds its limit of disk space by less. Longer: less load, since all its files are counted. */
+const DISK_INTERVAL_MS = 1_500;
+
 /** Longer than the restart of a daemon, which takes some seconds; shorter fails attempts, longer delays their error. */
 const UNREACHABLE_MS = 60_000;
 
@@ -26,6 +29,8 @@ export interface DockerLauncherOptions {
   readonly instance: string;
   readonly network?: string;
   readonly processes?: number;
+  /** Bytes that a script may have on the disk, including its input. Unlimited if absent. */
+  readonly maxDisk?: number;
   readonly logBytes?: number;
   /** The owner of the files that scripts leave; by default the user of this process. */
   readonly owner?: FileOwner;
@@ -51,6 +56,7 @@ class ContainerLauncher implements DockerLauncher {
   readonly #running = new Map<string, ContainerRun>();
   readonly #closed = new AbortController();
   #watching: Promise<void> | undefined;
+  #diskTimer: NodeJS.Timeout | undefined;
 
   constructor(options: DockerLauncherOptions) {
     this.#options = options;
@@ -107,6 +113,7 @@ class ContainerLauncher implements DockerLauncher {
 
   async close(): Promise<void> {
     this.#closed.abort();
+    clearTimeout(this.#diskTimer);
     this.#engine.close();
     await this.#watching;
   }
@@ -168,6 +175,7 @@ class ContainerLauncher implements DockerLauncher {
     });
     this.#running.set(run.id, run);
     this.#watching ??= watchOutOfMemory(this.#containers, (id) => this.#onOutOfMemory(id), this.#closed.signal);
+    this.#checkDiskLater();
     const forget = () => void this.#running.delete(run.id);
     void run.ended.then(forget, forget);
     return run;
@@ -177,6 +185,19 @@ class ContainerLauncher implements DockerLauncher {
     const runs = [...this.#running.values()].filter((run) => id === undefined || id === run.id);
     // An error here also rejects `ended` of the run, which reports it.
     for (const run of runs) run.onOutOfMemory({ maybe: id === undefined }).catch(() => {});
+  }
+
+  /** An engine can bound the disk only on some file systems, so the use is sampled. */
+  #checkDiskLater(): void {
+    const { maxDisk } = this.#options;
+    if (maxDisk === undefined || this.#diskTimer || this.#closed.signal.aborted) return;
+    this.#diskTimer = setTimeout(async () => {
+      // A check fails if the engine does not answer. The next one covers for it.
+      for (const run of this.#running.values()) await run.checkDisk(maxDisk).catch(() => undefined);
+      this.#diskTimer = undefined;
+      if (this.#running.size > 0) this.#checkDiskLater();
+    }, DISK_INTERVAL_MS);
+    this.#diskTimer.unref();
   }
 
   async #takeOwnership(order: LaunchOrder): Promise<void> {

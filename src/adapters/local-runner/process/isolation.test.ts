@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -165,6 +165,23 @@ test('isolation: a script gets no privileges from a setuid program, and writes n
   assert.deepEqual(
     status.map((line) => line.split(/\s+/).at(-1)),
     [...Array.from({ length: 5 }, () => '0000000000000000'), '1', '0', '5'],
+  );
+});
+
+test("isolation: the supervisor has the manager's priority, and only the script is nicer and in cgroups", {
+  skip: cgroups,
+}, async (t) => {
+  const { launcher, order, directory } = await openIsolatedLauncher(t, { uids: { first: 61_335, count: 1 } });
+  const made = order('nice; cat /proc/1/cgroup /proc/self/cgroup; echo begun; sleep 60');
+  await launcher.launch(made);
+  await eventually(() => assert.match(made.text(), /begun/));
+  assert.equal(getPriority(Number(readClaim(made.directory.state, 1))), getPriority());
+  const [nice, ...joined] = made.text().trim().split('\n').slice(0, -1);
+  assert.equal(Number(nice), getPriority() + 5);
+  const ours = joined.map((line) => line.includes(`/oscar/${cgroupPrefixOf(directory)}`));
+  assert.deepEqual(
+    [ours.slice(0, ours.length / 2).includes(true), ours.slice(ours.length / 2).includes(true)],
+    [false, true],
   );
 });
 

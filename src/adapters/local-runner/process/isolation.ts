@@ -1,12 +1,13 @@
 /** Which isolation scripts get on this machine: found out once, by running a script, and reported everywhere from here. */
 import { once } from 'node:events';
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Demand } from '../../../model/job/index.ts';
 import { type Cgroups, openCgroups } from './cgroups.ts';
 import { compileSupervisor, type SupervisorOrder, spawnSupervisor } from './supervisor.ts';
-import { readExit } from './wrapper.ts';
+import { readExit, scriptNiceness } from './wrapper.ts';
 
 /** What scripts that run as processes are separated by. */
 export interface Isolation {
@@ -107,6 +108,8 @@ function createSandbox(program: string, cgroups: Cgroups | undefined, options: S
         ['shm', String(Math.ceil(demand.memory) || SHM_BYTES)],
         ['umask', UMASK],
         ['processes', String(maxProcesses)],
+        ['priority', String(getPriority())],
+        ['nice', String(scriptNiceness())],
         ...(uid === undefined ? [] : [['uid', String(uid)] as const]),
         ...fixed,
         ['read', script],

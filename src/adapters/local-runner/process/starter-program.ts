@@ -3,11 +3,9 @@
  * manager disconnects or dies; the scripts that it started continue.
  */
 import { once } from 'node:events';
-import { getPriority, setPriority } from 'node:os';
+import { setPriority } from 'node:os';
 import type { StarterMessage, StarterRequest } from './starter.ts';
-import { NICE_INCREMENT, spawnOrder, toWrapperExit } from './wrapper.ts';
-
-const MAX_NICE = 19;
+import { scriptNiceness, spawnOrder, toWrapperExit } from './wrapper.ts';
 
 /** Sending fails if the manager has died; then this process exits too. */
 const send = (message: StarterMessage) => process.send?.(message, () => {});
@@ -29,5 +27,5 @@ process.once('disconnect', () => process.exit());
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
 // Inherited by every script that the starter starts.
-setPriority(Math.min(getPriority() + NICE_INCREMENT, MAX_NICE));
+setPriority(scriptNiceness());
 send({ kind: 'ready' });

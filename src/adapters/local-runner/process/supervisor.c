@@ -6,8 +6,12 @@
  * user namespace as well. Processes:
  *
  *     supervisor                 holds launch file and output pipe; outside of all namespaces and cgroups of the script
- *       init (PID 1)             sets up the namespaces, reaps, forwards TERM; when it exits, the kernel kills all that is left
- *         /bin/sh script         no capabilities, no new privileges
+ *       init (PID 1)             sets up the namespaces, claims the launch, starts the script, reaps, forwards TERM; outside
+ *                                of the cgroups; when it exits, the kernel kills all that is left
+ *         /bin/sh script         in the cgroups; no capabilities, no new privileges
+ *
+ * On a busy machine, waiting for a processor takes longer than all the rest (decision 0063). So the supervisor waits for
+ * nothing but the end of init, both have the priority of the manager, and both ask for short time slices.
  *
  * Argument: the launch file, as a name for those who look at the process table. Descriptors: 1 the output pipe, 3 the same
  * pipe for reading, 4 appends to the launch file, 5 reads it, 6 the order.
@@ -70,13 +74,14 @@ struct list {
 static struct {
   char *script, *home, *tmp, *shm, *oom;
   long uid; /* -1: a user namespace */
-  long processes, nice, umask;
+  long processes, priority, nice, umask;
   struct list shared, hidden, readable, writable, cgroups, limits;
   char **environment;
 } order = {.uid = -1, .umask = 077};
 
 static const char *launch_file;
 static int failures = -1; /* In init: where to report that the script cannot be set up. */
+static int cgroup_files[MOST_PATHS]; /* Of each cgroup, the file through which a process joins it. */
 
 /* Ends this process: nothing may count as the exit code of the script. */
 static void fail(const char *format, ...) {
@@ -141,6 +146,7 @@ static void read_order(void) {
     else if (strcmp(key, "oom") == 0) order.oom = value;
     else if (strcmp(key, "uid") == 0) order.uid = atol(value);
     else if (strcmp(key, "processes") == 0) order.processes = atol(value);
+    else if (strcmp(key, "priority") == 0) order.priority = atol(value);
     else if (strcmp(key, "nice") == 0) order.nice = atol(value);
     else if (strcmp(key, "umask") == 0) order.umask = strtol(value, NULL, 8);
     else if (strcmp(key, "share") == 0) add(&order.shared, value);
@@ -186,9 +192,15 @@ static void make_place(char *path, int directory) {
 
 /* ---- Cgroups ---- */
 
+/* The files are opened now: in the namespace of the script, cgroups are read-only. */
 static void make_cgroups(void) {
-  for (int i = 0; i < order.cgroups.count; i++)
+  char path[4096];
+  for (int i = 0; i < order.cgroups.count; i++) {
     if (mkdir(order.cgroups.at[i], 0755) != 0 && errno != EEXIST) fail("mkdir %s", order.cgroups.at[i]);
+    snprintf(path, sizeof path, "%s/cgroup.procs", order.cgroups.at[i]);
+    cgroup_files[i] = open(path, O_WRONLY | O_CLOEXEC);
+    if (cgroup_files[i] < 0) fail("open %s", path);
+  }
   for (int i = 0; i < order.limits.count; i++) {
     char *path = order.limits.at[i], *value = strrchr(path, '=');
     if (!value) continue;
@@ -197,13 +209,9 @@ static void make_cgroups(void) {
   }
 }
 
-static void join_cgroups(pid_t pid) {
-  char path[4096], number[24];
-  snprintf(number, sizeof number, "%d", pid);
-  for (int i = 0; i < order.cgroups.count; i++) {
-    snprintf(path, sizeof path, "%s/cgroup.procs", order.cgroups.at[i]);
-    if (write_file(path, number) != 0) fail("write to %s", path);
-  }
+static void join_cgroups(void) {
+  for (int i = 0; i < order.cgroups.count; i++)
+    if (write(cgroup_files[i], "0", 1) != 1) fail("join %s", order.cgroups.at[i]);
 }
 
 /* Version 2 counts in `memory.events`, version 1 in `memory.oom_control`, in a line of the same form. */
@@ -304,6 +312,23 @@ static void set_up_mounts(void) {
 
 /* ---- The script ---- */
 
+enum { DEFAULT_SLICE = 0, SHORT_SLICE_NS = 100000 };
+
+/*
+ * Linux 6.12 and later schedule a process that asks for a short slice earlier; others ignore the slice. Only root may become
+ * less nice than the process that starts scripts; for others the call fails, and everything stays as it was.
+ */
+static void schedule(long nice, uint64_t slice_ns) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes = {.size = sizeof attributes, .policy = SCHED_OTHER, .nice = nice, .runtime = slice_ns};
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 static void limit(int resource, rlim_t most) {
   struct rlimit now;
   if (getrlimit(resource, &now) != 0) fail("getrlimit");
@@ -328,12 +353,13 @@ static void drop_privileges(void) {
 static void run_script(void) {
   char *arguments[] = {"/bin/sh", order.script, NULL};
   sigset_t none;
+  schedule(order.nice, DEFAULT_SLICE);
   setpgid(0, 0);
+  join_cgroups();
   /* A keyring is shared by all processes of a user id, also by the next script that has it. */
   syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
   limit(RLIMIT_CORE, 0);
   if (order.processes > 0) limit(RLIMIT_NPROC, order.processes);
-  if (order.nice > 0 && nice(order.nice) == -1) errno = 0; /* It can only become nicer. */
   umask(order.umask);
   drop_privileges();
   if (chdir(order.home) != 0) fail("chdir %s", order.home);
@@ -350,25 +376,37 @@ static void block_signals(sigset_t *set) {
   sigprocmask(SIG_BLOCK, set, NULL);
 }
 
+/* The first line of the launch file decides who may start the script: it has the process id of the supervisor. */
+static int has_claimed(pid_t supervisor) {
+  char line[32], first[32];
+  int length = snprintf(line, sizeof line, "%d\n", supervisor);
+  return pread(READ, first, length, 0) == length && memcmp(line, first, length) == 0;
+}
+
+static int claim(pid_t supervisor) {
+  return dprintf(APPEND, "%d\n", supervisor) > 0 && has_claimed(supervisor);
+}
+
 /* Signals from inside of the namespace that would end any other process do not reach PID 1. */
-static void run_init(int go, uid_t uid, gid_t gid) {
-  sigset_t signals;
+static void run_init(pid_t supervisor, int alive, const sigset_t *signals, uid_t uid, gid_t gid) {
   char byte;
   int status;
   if (order.uid < 0) map_user(uid, gid);
-  /* The script must not outlive the supervisor. If that died before this line, `go` is at its end. */
+  /* The script must not outlive the supervisor. If that died before this line, `alive` is at its end. */
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) fail("set the death signal");
+  if (read(alive, &byte, 1) == 0) _exit(1);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   set_up_mounts();
-  if (write(failures, "", 1) != 1 || read(go, &byte, 1) != 1) _exit(1);
-  block_signals(&signals);
+  if (!claim(supervisor)) _exit(1);
+  close(APPEND);
+  close(READ);
   pid_t script = fork();
   if (script < 0) fail("fork");
   if (script == 0) run_script();
   close(failures);
   for (;;) {
     siginfo_t info;
-    if (sigwaitinfo(&signals, &info) < 0) continue;
+    if (sigwaitinfo(signals, &info) < 0) continue;
     if (info.si_signo == SIGTERM) kill(-script, SIGTERM);
     for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
       if (ended == script) _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
@@ -376,14 +414,6 @@ static void run_init(int go, uid_t uid, gid_t gid) {
 }
 
 /* ---- The supervisor ---- */
-
-/* The first line of the launch file decides who may start the script. */
-static int claim(void) {
-  char line[32], first[32] = "";
-  int length = snprintf(line, sizeof line, "%d\n", getpid());
-  if (write(APPEND, line, length) != length) return 0;
-  return read(READ, first, length) == length && memcmp(line, first, length) == 0;
-}
 
 /* Returns when no process of the script is left: the kernel reports the end of a PID 1 after that of all others. */
 static int wait_for_end(pid_t init, const sigset_t *signals) {
@@ -419,7 +449,7 @@ static void linger(const sigset_t *signals) {
 }
 
 int main(int count, char **arguments) {
-  int go[2], set_up[2];
+  int alive[2], reports[2];
   char failure[512];
   sigset_t signals;
   if (count != 2) return 2;
@@ -428,41 +458,36 @@ int main(int count, char **arguments) {
   read_order();
   errno = EINVAL;
   if (!order.script || !order.home || !order.tmp || !order.shm || order.uid == 0) fail("the order is incomplete");
+  schedule(order.priority, SHORT_SLICE_NS);
   block_signals(&signals);
-  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(set_up, O_CLOEXEC) != 0) fail("pipe");
+  if (pipe2(alive, O_CLOEXEC | O_NONBLOCK) != 0 || pipe2(reports, O_CLOEXEC) != 0) fail("pipe");
   make_cgroups();
 
+  pid_t self = getpid();
   uid_t uid = geteuid();
   gid_t gid = getegid();
   long flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | (order.uid < 0 ? CLONE_NEWUSER : 0) | SIGCHLD;
   pid_t init = syscall(SYS_clone, flags, 0, 0, 0, 0);
   if (init < 0) remove_cgroups(), fail("clone");
   if (init == 0) {
-    failures = set_up[1];
-    close(go[1]);
-    close(set_up[0]);
-    close(APPEND);
-    close(READ);
+    failures = reports[1];
+    close(alive[1]);
+    close(reports[0]);
     close(KEPT_PIPE);
-    run_init(go[0], uid, gid);
+    run_init(self, alive[0], &signals, uid, gid);
   }
-  close(set_up[1]);
+  close(reports[1]);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  join_cgroups(init);
-  ssize_t length = read(set_up[0], failure, sizeof failure - 1);
-  int ready = length == 1 && failure[0] == 0;
-  if (!ready || !claim()) {
-    kill(init, SIGKILL);
-    waitpid(init, NULL, 0);
+  int status = wait_for_end(init, &signals);
+  ssize_t length = read(reports[0], failure, sizeof failure);
+  int claimed = has_claimed(self);
+  if (length > 0)
+    dprintf(PIPE, "oscar: the script %s: %.*s\n", claimed ? "cannot run" : "was not started", (int)length, failure);
+  if (!claimed) {
     remove_cgroups();
-    if (!ready) dprintf(PIPE, "oscar: the script was not started: %.*s\n", (int)(length > 0 ? length : 0), failure);
-    kill(getpid(), SIGKILL);
+    kill(self, SIGKILL); /* Nothing may count as the exit code of the script. */
   }
-  if (write(go[1], "", 1) != 1) fail("start");
-  /* The script cannot be executed: its own log says why. */
-  length = read(set_up[0], failure, sizeof failure - 1);
-  if (length > 0) dprintf(PIPE, "oscar: the script cannot run: %.*s\n", (int)length, failure);
-  record_end(wait_for_end(init, &signals));
+  record_end(status);
   linger(&signals);
   return 0;
 }

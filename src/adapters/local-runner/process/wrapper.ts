@@ -14,6 +14,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, existsSync, fstatSync, fsync, openSync, readFileSync, writeSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type SupervisorOrder, spawnSupervisor } from './supervisor.ts';
@@ -199,8 +200,11 @@ export interface WrapperExit {
   readonly signal?: string;
 }
 
-/** Scripts leave the processor to the manager. */
-export const NICE_INCREMENT = 5;
+const NICE_INCREMENT = 5;
+const MAX_NICE = 19;
+
+/** The niceness of scripts: they leave the processor to the manager, which calls this. */
+export const scriptNiceness = () => Math.min(getPriority() + NICE_INCREMENT, MAX_NICE);
 
 const NICE = ['/usr/bin/nice', '/bin/nice'].find((path) => existsSync(path)) ?? '';
 
@@ -242,11 +246,7 @@ function spawnWrapper(order: StartOrder, nice: string): ChildProcess {
   const kept = open(pipe, constants.O_RDONLY);
   const append = open(launch, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT);
   const read = open(launch, constants.O_RDONLY);
-  if (order.supervisor) {
-    const { program, fields } = order.supervisor;
-    const nicer = { program, fields: [...fields, ['nice', nice === '' ? '0' : String(NICE_INCREMENT)] as const] };
-    return spawnSupervisor(nicer, launch, environment, { printed, kept, append, read });
-  }
+  if (order.supervisor) return spawnSupervisor(order.supervisor, launch, environment, { printed, kept, append, read });
   const alone = uid === undefined ? '' : 'alone';
   const values = [launch, script, nice, String(maxProcesses), alone];
   return spawn('/bin/sh', ['-c', PROCESS_WRAPPER, 'oscar', ...values], {
