@@ -1,4 +1,5 @@
 export { attemptName, hostedAttemptName } from './attempt/attempt-name.ts';
+export { inputLabel } from './attempt/input-label.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
 export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
