@@ -1,3 +1,4 @@
+export { inputLabel } from './attempt/input-label.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
 export { NotRun } from './attempt/run.ts';
 export {

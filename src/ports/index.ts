@@ -30,6 +30,7 @@ export {
   type ObjectName,
   type ObjectQuery,
   type ObjectStore,
+  type OutputLabels,
   type Placed,
   type PlacedBy,
   type PlaceFrom,

@@ -57,6 +57,9 @@ export interface ObjectStore {
    */
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed>;
 
+  /** Who wrote an object; undefined if there is none. */
+  labels(at: ObjectName): Promise<OutputLabels | undefined>;
+
   /** Removes all objects whose key begins with the prefix, and their unfinished uploads. Does nothing without objects or bucket. */
   removeObjects(bucket: string, prefix: string): Promise<void>;
 
@@ -158,14 +161,33 @@ export interface PlacedBy {
   readonly mark: string;
   /** The principal of its event. */
   readonly as: string;
+  /**
+   * The metadata `oscar-input` of the copy. If it is set, an existing object is replaced only if it has the same label.
+   */
+  readonly inputLabel?: string;
 }
 
 /**
  * `there`: it was placed before with the same mark. `changed`: the source has another eTag. `missing`: there is no source.
  * `full`: the quota of the bucket is used up. `no-bucket`: the bucket does not exist. `refused`: why the store rejects this
- * name, as the end of a sentence; a retry would not help. Temporary errors are thrown.
+ * name, as the end of a sentence; a retry would not help. `conflict`: the object there has another input label, or none.
+ * Temporary errors are thrown.
  */
-export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'full' | 'no-bucket' | { readonly refused: string };
+export type Placed =
+  | 'placed'
+  | 'there'
+  | 'changed'
+  | 'missing'
+  | 'full'
+  | 'no-bucket'
+  | 'conflict'
+  | { readonly refused: string };
+
+/** Which attempt wrote an object and for which input, from its metadata. */
+export interface OutputLabels {
+  readonly attempt: string | undefined;
+  readonly inputLabel: string | undefined;
+}
 
 export interface Subscription {
   readonly bucket: string;

@@ -6,3 +6,4 @@ export { encodePath } from './signature/request-target.ts';
 export { presignUrl, signRequest } from './signature/sign-request.ts';
 export { SigningSecret } from './signature/signature-v4.ts';
 export type { IdentitySeal } from './store/identities.ts';
+export { ATTEMPT_HEADER, INPUT_HEADER } from './store/objects.ts';

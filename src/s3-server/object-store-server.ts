@@ -106,7 +106,7 @@ export interface ObjectStoreServer {
   placeObject(
     from: ObjectAddress & { readonly eTag: string },
     to: ObjectAddress,
-    options: { readonly mark: string; readonly as?: string },
+    options: { readonly mark: string; readonly as?: string; readonly inputLabel?: string },
   ): Promise<PlacedObject>;
 
   putRule(

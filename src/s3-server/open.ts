@@ -303,15 +303,16 @@ function objectsInProcess(store: ServedStore, manager: string): InProcessObjects
       );
       return toObjectView(record);
     },
-    placeObject({ eTag, ...from }, to, { mark, as }) {
+    placeObject({ eTag, ...from }, to, { mark, as, inputLabel }) {
       checkKey(to.key);
-      metadataHeaders({ 'oscar-attempt': mark });
+      metadataHeaders({ 'oscar-attempt': mark, ...(inputLabel !== undefined && { 'oscar-input': inputLabel }) });
       return placeObject(
         { database, objects },
         {
           from: { bucket: () => buckets.find(from.bucket), key: from.key, eTag },
           to: { bucket: () => buckets.find(to.bucket), key: to.key },
           mark,
+          inputLabel,
           origin: eventOrigin(as),
         },
       );

@@ -4,6 +4,7 @@ import {
   allEnded,
   copying,
   delegating,
+  delegatingBody,
   endedWell,
   expectStagingEmpty,
   onlySucceeded,
@@ -85,6 +86,31 @@ describe('outputs: of a delegated job', () => {
     // A second event of the same file would be a job by now, because a job that was triggered later has ended.
     await origin.outside.put(people.alice, 'second/in/last', 'x');
     await allEnded(origin, people.alice, 'second', 3);
+  });
+
+  test('outputs: with `protect`, a member replaces results of the same input only, also those of jobs that ran at the origin', async () => {
+    const { origin, a, people } = them;
+    const { alice } = people;
+    const script = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/result"; touch "$TMP_OUTPUT_DIR/another"';
+    const safe = (delegate_when: string) => ({ script, federation: { outputs: 'protect', delegate_when } });
+    const token = await delegating(them, 'safe', [member(a, 'safe')], safe('saturated'));
+    await origin.outside.put(alice, 'safe/in/x', '1');
+    assert.equal(placeOf(await onlySucceeded(origin, alice, 'safe')), origin.id);
+    const always = delegatingBody('safe', [member(a, 'safe')], token, safe('always'));
+    expectStatus(await origin.call('PUT', '/system/services', { as: alice, body: always }), 204);
+
+    await origin.outside.put(alice, 'safe/in/y', 'of another input');
+    const second = (await allEnded(origin, alice, 'safe', 2)).find((job) => keyOf(job) === 'in/y');
+    assert.ok(second);
+    assert.deepEqual([second.state, reasonOf(second)], ['failed', 'OutputConflict']);
+    assert.match(second.message, /would replace "safe\/out\/(another|result)", which "safe-/);
+    assert.equal(await origin.outside.get(alice, 'safe/out/result'), '1');
+
+    await origin.outside.put(alice, 'safe/in/x', '2');
+    const jobs = await allEnded(origin, alice, 'safe', 3);
+    assert.equal(jobs.filter((job) => placeOf(job) === a.id).length, 2);
+    assert.equal(await origin.outside.get(alice, 'safe/out/result'), '2');
+    await expectStagingEmpty(origin, 'safe');
   });
 
   test('outputs: with isolation by user, results go to the bucket of the input file', async () => {

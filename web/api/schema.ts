@@ -35,6 +35,7 @@ export type ServiceDefinition = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
+    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
     readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest' | {
       readonly 'mode'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest';
@@ -228,6 +229,7 @@ export type Service = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
+    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
   };
   readonly 'log_level': 'NOTSET' | 'DEBUG' | 'INFO' | 'WARNING' | 'ERROR' | 'CRITICAL';

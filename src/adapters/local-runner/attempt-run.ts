@@ -298,7 +298,7 @@ export class AttemptRun {
   /** Resolves to the SHA-256 of the manifest, if the attempt writes one. */
   async #upload(left: boolean, resumed: boolean): Promise<string | undefined> {
     const { staging } = this.#deps;
-    const { name, outputs, manifest } = this.#attempt;
+    const { name, outputs, inputLabel, manifest } = this.#attempt;
     const directory = this.#files.directory.output;
     const nothing = { files: [], notes: [] };
     const { files, notes } = left ? await this.#unlessDetached(staging.plan(directory, outputs)) : nothing;
@@ -306,7 +306,8 @@ export class AttemptRun {
     if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more notes like these`, Date.now());
     if (files.length === 0 && !manifest) return undefined;
     const stores = await this.#unlessDetached(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
-    const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
+    const label = inputLabel === undefined ? {} : { inputLabel };
+    const order = { directory, files, stores, attempt: name, resumed, ...label, ...(manifest && { manifest }) };
     this.#files.beginDelivery();
     return this.#unlessDetached(staging.upload(order));
   }

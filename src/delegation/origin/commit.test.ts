@@ -103,6 +103,57 @@ test('commit: an existing object is replaced, as by a local job', async (t) => {
   assert.deepEqual(await store.content('out'), { 'r/a': `new by ${MARK}` });
 });
 
+test('protected outputs: an object of another input, of a job without label or of a user is a conflict, and nothing is written', async (t) => {
+  const { store, stage, commit, record } = await scene(t, [output('out/r')]);
+  await store.bucket('out');
+  const first = await commit(await stage({ b: 'of one' }), { inputLabel: 'one' });
+  assert.equal(first.outcome, 'committed');
+  const other = { record: { ...record, epoch: 4 }, inputLabel: 'two' };
+  const manifest = await stage({ a: 'x', b: 'y', c: 'z' }, 4);
+  for (const { by, writer } of [
+    { by: { 'oscar-attempt': 'job-0/1', 'oscar-input': 'one' }, writer: ', which "job-0/1" wrote' },
+    { by: { 'oscar-attempt': 'job-0/1' }, writer: ', which "job-0/1" wrote' },
+    { by: {}, writer: '' },
+  ]) {
+    await store.server.putObject({ bucket: 'out', key: 'r/b' }, Buffer.from('theirs'), { metadata: by });
+    const before = await store.content('out');
+    const result = await commit(manifest, other);
+    assert.ok(result.outcome === 'failed', JSON.stringify(result));
+    assert.equal(result.reason, 'OutputConflict');
+    assert.ok(result.message.startsWith(`the output "b" would replace "out/r/b"${writer}: it is not a result`));
+    assert.deepEqual(await store.content('out'), before);
+  }
+});
+
+test('protected outputs: the same input replaces its results, and a commit that was interrupted goes on', async (t) => {
+  const { store, stage, commit, record } = await scene(t, [output('out/r')]);
+  await store.bucket('out');
+  assert.equal((await commit(await stage({ a: '1', b: '1' }), { inputLabel: 'one' })).outcome, 'committed');
+  const manifest = await stage({ a: '2', b: '2' }, 4);
+  const again = { record: { ...record, epoch: 4 }, inputLabel: 'one' };
+  assert.equal((await commit(manifest, again)).outcome, 'committed');
+  const expected = { 'r/a': '2 by svc-job-1/4', 'r/b': '2 by svc-job-1/4' };
+  assert.deepEqual(await store.content('out'), expected);
+  await store.server.ackEvents(Number.MAX_SAFE_INTEGER);
+  assert.equal((await commit(manifest, again)).outcome, 'committed');
+  assert.deepEqual([await store.content('out'), store.events()], [expected, []]);
+});
+
+test('protected outputs: an object that appears after the check is not replaced', async (t) => {
+  const { store, stage, commit, deps } = await scene(t, [output('out/r')]);
+  await store.bucket('out');
+  const { objects } = deps;
+  const labels = objects.labels.bind(objects);
+  t.mock.method(objects, 'labels', async (at: Parameters<typeof labels>[0]) => {
+    const found = await labels(at);
+    await store.server.putObject(at, Buffer.from('quicker'));
+    return found;
+  });
+  const result = await commit(await stage({ a: 'x' }), { inputLabel: 'one' });
+  assert.ok(result.outcome === 'failed' && result.reason === 'OutputConflict', JSON.stringify(result));
+  assert.deepEqual(await store.content('out'), { 'r/a': 'quicker by somebody' });
+});
+
 test('staging: the files of all attempts of a job are removed, and those of no other job', async (t) => {
   const { store, stage, deps, record } = await scene(t, [output('out/r')]);
   await stage({ a: 'x' }, 2);

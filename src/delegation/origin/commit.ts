@@ -24,7 +24,7 @@ import {
   type StoreAccess,
 } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
-import { type ObjectStore, StoreError } from '../../ports/index.ts';
+import { type ObjectName, type ObjectStore, StoreError } from '../../ports/index.ts';
 import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { type StagingArea, stagingArea } from './staging-area.ts';
 
@@ -37,12 +37,14 @@ export interface CommitOrder {
   readonly manifest: string;
   /** The bucket of the input file, for isolation. */
   readonly eventBucket?: string;
+  /** With `federation.outputs: protect`: objects of other inputs are not replaced (see `inputLabel`). */
+  readonly inputLabel?: string;
 }
 
 export type CommitResult =
   /** The number of written objects, and a sentence for each file that was left out. */
   | { readonly outcome: 'committed'; readonly objects: number; readonly notes: readonly string[] }
-  | { readonly outcome: 'failed'; readonly reason: 'OutputFailed'; readonly message: string };
+  | { readonly outcome: 'failed'; readonly reason: 'OutputFailed' | 'OutputConflict'; readonly message: string };
 
 /**
  * Writes the results of another cluster to the outputs of the service, by the rules of a job that runs here
@@ -50,7 +52,7 @@ export type CommitResult =
  * throws, a later try may succeed; what it returns is final.
  */
 export async function commit(order: CommitOrder, deps: CommitDeps): Promise<CommitResult> {
-  const { service, record, eventBucket } = order;
+  const { service, record, eventBucket, inputLabel } = order;
   const area = stagingArea(record, record.epoch, deps.objects);
   const mark = `${record.id}/${record.epoch}`;
   try {
@@ -62,10 +64,12 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
     const internal = files.filter(({ to }) => to.store === OWN_STORE);
     const external = files.filter(({ to }) => to.store !== OWN_STORE);
     await checkPlaces(internal, service, record, deps);
+    if (inputLabel !== undefined) await checkNoConflict(internal, { mark, inputLabel }, deps);
 
     const context = {
       area,
       mark,
+      ...(inputLabel !== undefined && { inputLabel }),
       principal: record.principal,
       eTags: new Map(staged.map(({ name, etag }) => [name, etag])),
     };
@@ -75,7 +79,7 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
     await copyToOwnStore(internal, context, deps);
     return { outcome: 'committed', objects: files.length, notes };
   } catch (error) {
-    if (error instanceof OutputFailed) return { outcome: 'failed', reason: 'OutputFailed', message: error.message };
+    if (error instanceof OutputFailed) return { outcome: 'failed', reason: error.reason, message: error.message };
     throw error;
   }
 }
@@ -145,6 +149,22 @@ async function checkPlaces(
 }
 
 /**
+ * Checks that no file would replace an object of another input, before any file is written. The store checks each object
+ * again when it is copied, because others may write meanwhile.
+ */
+async function checkNoConflict(
+  files: readonly PlannedUpload[],
+  { mark, inputLabel }: { readonly mark: string; readonly inputLabel: string },
+  { objects }: { readonly objects: Pick<ObjectStore, 'labels'> },
+): Promise<void> {
+  await runConcurrently(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
+    const existing = await objects.labels({ bucket, key });
+    const isReplaceable = !existing || existing.inputLabel === inputLabel || existing.attempt === mark;
+    if (!isReplaceable) throw conflict(name, { bucket, key }, existing.attempt);
+  });
+}
+
+/**
  * Copies at the same time. A larger number makes transactions of the embedded store so large that others wait; with a
  * smaller one, each copy waits for the disk alone.
  */
@@ -156,9 +176,10 @@ async function copyToOwnStore(
   context: CommitContext,
   { objects }: { readonly objects: Pick<ObjectStore, 'place'> },
 ): Promise<void> {
-  const { mark, principal } = context;
+  const { mark, principal, inputLabel } = context;
+  const by = { mark, as: principal, ...(inputLabel !== undefined && { inputLabel }) };
   await runConcurrently(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
-    const placed = await objects.place(stagedObject(context, name), { bucket, key }, { mark, as: principal });
+    const placed = await objects.place(stagedObject(context, name), { bucket, key }, by);
     if (typeof placed === 'object') {
       throw new OutputFailed(`the output "${name}" could not be written to "${bucket}/${key}": ${placed.refused}`);
     }
@@ -170,6 +191,8 @@ async function copyToOwnStore(
         throw changed(name);
       case 'missing':
         throw missing(name);
+      case 'conflict':
+        throw conflict(name, { bucket, key });
       case 'full':
         throw new OutputFailed(`the output "${name}" could not be written: the bucket "${bucket}" is full`);
       case 'no-bucket':
@@ -275,6 +298,8 @@ interface CommitContext {
   readonly area: StagingArea;
   /** A label on each final object, by which a resumed commit recognizes it. */
   readonly mark: string;
+  /** See {@link CommitOrder.inputLabel}. */
+  readonly inputLabel?: string;
   /** The user in whose name the objects are written. */
   readonly principal: string;
   /** ETags by file name. */
@@ -291,6 +316,12 @@ const changed = (name: string) =>
 
 const missing = (name: string) =>
   new OutputFailed(`the output "${name}" is not there, and the other cluster had reported it`);
+
+function conflict(name: string, { bucket, key }: ObjectName, writer?: string): OutputFailed {
+  const by = writer === undefined ? '' : `, which "${writer}" wrote`;
+  const message = `the output "${name}" would replace "${bucket}/${key}"${by}: it is not a result of the same input, and the service protects its outputs (federation.outputs)`;
+  return new OutputFailed(message, { reason: 'OutputConflict' });
+}
 
 /**
  * Runs at most `atOnce` at the same time. After a failure it starts no more, and it rejects only when none is running.
@@ -318,7 +349,10 @@ async function runConcurrently<T>(
 
 /** An output cannot be written, and a retry would not help. */
 class OutputFailed extends OscarError<'output-failed'> {
-  constructor(message: string, options?: ErrorOptions) {
+  readonly reason: 'OutputFailed' | 'OutputConflict';
+
+  constructor(message: string, options: ErrorOptions & { readonly reason?: 'OutputConflict' } = {}) {
     super('output-failed', message, options);
+    this.reason = options.reason ?? 'OutputFailed';
   }
 }

@@ -1,4 +1,4 @@
-import { changeJob, jobKeyText } from '../../jobs/index.ts';
+import { changeJob, inputLabel, jobKeyText } from '../../jobs/index.ts';
 import { TimerQueue } from '../../lib/clock.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
@@ -112,7 +112,14 @@ export class Committer {
     const service = found?.service;
     if (service?.uid !== record.serviceUid || !event || manifest === undefined) return failed('ServiceRemoved', GONE);
     const input = await findInput(record, service, event, objects);
-    const result = await commit({ service, record, manifest, ...(input && { eventBucket: input.bucket }) });
+    const label = await inputLabel(record, service, event, objects);
+    const result = await commit({
+      service,
+      record,
+      manifest,
+      ...(input && { eventBucket: input.bucket }),
+      ...(label !== undefined && { inputLabel: label }),
+    });
     if (result.outcome === 'failed') return failed(result.reason, result.message);
     const notes = result.notes.length === 0 ? '' : `: ${result.notes.join('; ')}`;
     return { state: 'succeeded', reason: 'Completed', message: `results written${notes}` } as const;

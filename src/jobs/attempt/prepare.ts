@@ -23,6 +23,7 @@ import {
 import { loadSecrets, toSecretsOwner } from '../../services/index.ts';
 import { type JobEvent, readEvent } from '../event.ts';
 import { type AttemptKeys, type Jobs, type PreparedAttempt, serviceDemand, serviceTimeout } from '../jobs.ts';
+import { inputLabel } from './input-label.ts';
 import {
   definedAccess,
   fileAtOrigin,
@@ -66,10 +67,12 @@ export async function prepareAttempt(
   const atOrigin = origin && fileAtOrigin(wanted, record.delegatedFrom ?? '');
   const file = atOrigin ?? (wanted && (await readableFile(wanted, record, service, jobs.objects)));
   const outputs = resolveOutputs(service, file?.bucket);
+  const label = await inputLabel(record, service, eventBytes, jobs.objects);
   const keys = new JobKeys(record, service, file, outputs, jobs);
   const attempt: Attempt = {
     ...attemptParts({ name, job: record.id, service, event, file, secrets: secrets.environment }, jobs),
     outputs,
+    ...(label !== undefined && { inputLabel: label }),
     answer: record.trigger === 'run',
     async stores(inDoubt = []) {
       const ids = new Set([...(file ? [file.store] : []), ...outputs.map(({ store }) => store)]);

@@ -19,6 +19,8 @@ export interface Attempt {
    * output directory, so one output should receive all files. The store must have eTags.
    */
   readonly manifest?: ObjectAt;
+  /** Identifies the input: the metadata `oscar-input` of each output. Absent: the outputs get none. */
+  readonly inputLabel?: string;
   /** Keep the answer for a synchronous caller, see {@link Runner.answer}. */
   readonly answer: boolean;
   /**

@@ -9,6 +9,9 @@ export const DEPLOYMENTS = ['transactional', 'best-effort'] as const;
 
 export const DELEGATE_WHEN = ['saturated', 'always'] as const;
 
+/** What a delegated job may do with objects that exist: replace them, or replace only results of the same input. */
+export const OUTPUT_RULES = ['replace', 'protect'] as const;
+
 /** Delegation policies, each with the name of its score; without a name the score only orders the members. */
 const POLICIES = {
   static: { score: 'priority' },

@@ -212,6 +212,12 @@ describe('read: a definition is rejected, with the path of the problem, for', ()
     ['an unknown delegation', { federation: { delegation: 'cheapest' } }, 'federation.delegation'],
     ['an unknown deployment', { federation: { deployment: 'maybe' } }, 'federation.deployment'],
     ['an unknown delegate_when', { federation: { delegate_when: 'never' } }, 'federation.delegate_when'],
+    ['an unknown rule for outputs', { federation: { outputs: 'keep' } }, 'federation.outputs'],
+    [
+      'protected outputs at another provider',
+      { federation: { outputs: 'protect' }, output: [{ storage_provider: 's3.archive', path: 'archive/out' }] },
+      'federation.outputs',
+    ],
     ['a shared refresh token', { federation: { token_sharing: 'copy' } }, 'federation.token_sharing'],
     ['the same member twice', { federation: { members: [member, member] } }, 'federation.members[1]'],
     [

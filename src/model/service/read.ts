@@ -1,6 +1,6 @@
 import { decode, type Problem } from './codec.ts';
 import { invalidDefinition } from './errors.ts';
-import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
+import { DELEGATE_WHEN, DEPLOYMENTS, OUTPUT_RULES, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
 import {
   clusterIdProblem,
   imageProblem,
@@ -20,6 +20,7 @@ import {
   folderCountProblem,
   folderProblem,
   hasBuckets,
+  isClusterStore,
   normalisePath,
   parseProvider,
   splitPath,
@@ -78,6 +79,7 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
     ...(federation && { federation: readFederation(federation, given.name, report) }),
   };
   report('isolation_level', folderCountProblem(canonical));
+  report('federation.outputs', protectedOutputsProblem(canonical));
   return canonical;
 }
 
@@ -167,6 +169,7 @@ function readFederation(given: Federation, serviceName: string, report: Report):
   if (federation.delegate_when !== undefined) {
     check(`${path}.delegate_when`, federation.delegate_when, DELEGATE_WHEN, report);
   }
+  if (federation.outputs !== undefined) check(`${path}.outputs`, federation.outputs, OUTPUT_RULES, report);
   if ((federation.rescheduler_threshold ?? 0) < 0) report(`${path}.rescheduler_threshold`, 'must not be negative');
   if ((federation.self?.priority ?? 0) < 0) report(`${path}.self.priority`, 'must not be negative');
   if ((federation.self?.weight ?? 0) < 0) report(`${path}.self.weight`, 'must not be negative');
@@ -181,6 +184,20 @@ function readFederation(given: Federation, serviceName: string, report: Report):
     ...(delegation && { delegation }),
     ...(members && { members }),
   };
+}
+
+/**
+ * Only the store of the cluster lets the manager check and copy an object in one step, or under a lock that all managers
+ * of the cluster respect.
+ */
+function protectedOutputsProblem({
+  federation,
+  output,
+}: Pick<Definition, 'federation' | 'output'>): string | undefined {
+  if (federation?.outputs !== 'protect') return undefined;
+  const elsewhere = output.find(({ storage_provider }) => !isClusterStore(parseProvider(storage_provider)));
+  if (!elsewhere) return undefined;
+  return `"protect" is possible in the cluster's own store only: remove the output at ${elsewhere.storage_provider}, or use "replace"`;
 }
 
 function check(path: string, value: string, allowed: readonly string[], report: Report): void {

@@ -1,5 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
-import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
+import { DELEGATE_WHEN, DEPLOYMENTS, OUTPUT_RULES, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
 import {
   MAX_ALLOWED_USERS,
   MAX_CONTAINER_OPTIONS,
@@ -118,6 +118,11 @@ const FederationSchema = block(
         },
         'this cluster as a candidate, with `delegate_when: always`',
       ),
+    ),
+    outputs: maybe(
+      text('`replace`, or `protect`: a delegated job replaces only results of the same input', {
+        enum: [...OUTPUT_RULES],
+      }),
     ),
     token_sharing: maybe(text('rejected: a refresh token has one holder, the coordinator')),
   },

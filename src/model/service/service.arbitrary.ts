@@ -44,6 +44,7 @@ const federation = maybe({
   members: fc.uniqueArray(member, { maxLength: 3, selector: (item) => `${item.cluster_id}/${item.service_name}` }),
   deployment: fc.constantFrom('transactional', 'best-effort'),
   delegate_when: fc.constantFrom('saturated', 'always'),
+  outputs: fc.constantFrom('replace'),
   self: maybe({ priority: fc.nat(5), weight: fc.nat(5) }),
 });
 

@@ -153,6 +153,39 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.deepEqual((await store.objects('wrong-b', { limit: 9 })).items, []);
     });
 
+    test('place: with an input label, an object with another label or none is not replaced', async () => {
+      await store.createBucket(bucket('label-b'));
+      const mine = { as: 'alice', inputLabel: 'input-1' };
+      const to = (key: string) => ({ bucket: 'label-b', key });
+      const read = async (key: string) => Buffer.from((await store.read('label-b', key, 99)) ?? '').toString();
+      const [first, second] = [await staged('label/1', 'first'), await staged('label/2', 'second')];
+      assert.equal(await store.place(first, to('a'), { ...mine, mark: 'job-1/1' }), 'placed');
+      assert.deepEqual(await store.labels(to('a')), { attempt: 'job-1/1', inputLabel: 'input-1' });
+      assert.equal(await store.labels(to('none')), undefined);
+      const other = { as: 'alice', inputLabel: 'input-2', mark: 'job-2/1' };
+      assert.equal(await store.place(second, to('a'), other), 'conflict');
+      await alice().put('label-b', 'of-a-user', 'by hand');
+      assert.equal(await store.place(second, to('of-a-user'), other), 'conflict');
+      assert.deepEqual([await read('a'), await read('of-a-user')], ['first', 'by hand']);
+
+      assert.equal(await store.place(second, to('a'), { ...mine, mark: 'job-3/1' }), 'placed');
+      assert.equal(await read('a'), 'second');
+      assert.equal(await store.place(first, to('a'), { as: 'alice', mark: 'job-4/1' }), 'placed');
+      assert.deepEqual(await store.labels(to('a')), { attempt: 'job-4/1', inputLabel: undefined });
+    });
+
+    test('place: of concurrent calls with different input labels, one places its object', async () => {
+      await store.createBucket(bucket('rivals-b'));
+      const to = { bucket: 'rivals-b', key: 'x' };
+      const sources = await Promise.all([0, 1, 2, 3, 4, 5].map((i) => staged(`rivals/${i}`, `of ${i}`)));
+      const outcomes = await Promise.all(
+        sources.map((from, i) => store.place(from, to, { mark: `job-${i}/1`, as: 'alice', inputLabel: `input-${i}` })),
+      );
+      assert.deepEqual(outcomes.map(String).toSorted(), [...Array.from({ length: 5 }, () => 'conflict'), 'placed']);
+      const content = Buffer.from((await store.read('rivals-b', 'x', 99)) ?? '').toString();
+      assert.equal(content, `of ${outcomes.indexOf('placed')}`);
+    });
+
     test('place: a key that conflicts with existing keys is placed, or refused with the reason of the store', async () => {
       await store.createBucket(bucket('beside-b2'));
       const by = { mark: 'job-1/1', as: 'alice' };

@@ -5,6 +5,7 @@ import type { StoreDatabase } from './database.ts';
 import type { EventOrigin } from './events.ts';
 import {
   ATTEMPT_HEADER,
+  INPUT_HEADER,
   type ObjectDescription,
   type ObjectRecord,
   type Objects,
@@ -51,11 +52,16 @@ interface PlaceRequest {
   readonly to: { readonly bucket: () => StoreBucket | undefined; readonly key: string };
   /** The attempt that places it, stored as the metadata `oscar-attempt`. */
   readonly mark: string;
+  /** Stored as the metadata `oscar-input`. If it is set, an object with another label, or none, is not replaced. */
+  readonly inputLabel: string | undefined;
   readonly origin: EventOrigin;
 }
 
-/** `there`: it was placed before. `changed`, `missing`: the source is not the expected one. */
-export type PlacedObject = 'placed' | 'there' | 'changed' | 'missing' | 'no-bucket';
+/**
+ * `there`: it was placed before. `changed`, `missing`: the source is not the expected one. `conflict`: the object there has
+ * another input label.
+ */
+export type PlacedObject = 'placed' | 'there' | 'changed' | 'missing' | 'no-bucket' | 'conflict';
 
 /**
  * Copies an object to its final place, once. In the same transaction the source gets a tag with this place. So calling
@@ -63,20 +69,25 @@ export type PlacedObject = 'placed' | 'there' | 'changed' | 'missing' | 'no-buck
  */
 export async function placeObject(
   { database, objects }: { database: StoreDatabase; objects: Objects },
-  { from, to, mark, origin }: PlaceRequest,
+  { from, to, mark, inputLabel, origin }: PlaceRequest,
 ): Promise<PlacedObject> {
   const { outcome, written } = await database.write(() => {
     const [sourceBucket, bucket] = [from.bucket(), to.bucket()];
     if (!bucket) return { outcome: 'no-bucket' as const };
     const source = sourceBucket && objects.find(sourceBucket, from.key);
     const memory = placementTag(bucket.name, to.key);
-    const there = objects.find(bucket, to.key)?.headers[ATTEMPT_HEADER] === mark || source?.tags[memory] === mark;
+    const existing = objects.find(bucket, to.key);
+    const there = existing?.headers[ATTEMPT_HEADER] === mark || source?.tags[memory] === mark;
     if (there) return { outcome: 'there' as const };
     if (!source) return { outcome: 'missing' as const };
     if (source.eTag !== from.eTag) return { outcome: 'changed' as const };
+    if (inputLabel !== undefined && existing && existing.headers[INPUT_HEADER] !== inputLabel) {
+      return { outcome: 'conflict' as const };
+    }
 
     const { size, eTag, checksum, parts, contentType } = source;
-    const description = { contentType, headers: { [ATTEMPT_HEADER]: mark }, tags: {} };
+    const label = inputLabel === undefined ? {} : { [INPUT_HEADER]: inputLabel };
+    const description = { contentType, headers: { [ATTEMPT_HEADER]: mark, ...label }, tags: {} };
     const object = { ...description, key: to.key, size, eTag, checksum, ...(parts !== undefined && { parts }) };
     const content = { kind: 'shared', content: source.content } as const;
     const now = objects.putInTransaction(bucket, { ...object, content }, { event: 's3:ObjectCreated:Copy', origin });

@@ -273,6 +273,9 @@ export function checkWriteConditions(
 /** The header with the attempt of a job that wrote the object. */
 export const ATTEMPT_HEADER = 'x-amz-meta-oscar-attempt';
 
+/** The header with the input of the job that wrote the object, as a digest. */
+export const INPUT_HEADER = 'x-amz-meta-oscar-input';
+
 type Marked = Pick<ObjectRecord, 'headers' | 'eTag' | 'size'>;
 
 /**

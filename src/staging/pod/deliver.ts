@@ -121,7 +121,7 @@ async function uploadAll(
   { orders, keys, notify, retrySignal, signal }: Delivery,
   connections: Connections,
 ): Promise<string | undefined> {
-  const { attempt, manifest } = orders;
+  const { attempt, inputLabel, manifest } = orders;
   const { upload } = await import('../transfers/upload.ts');
   // Keys may be renewed during the uploads: each file is uploaded with the current ones.
   const current = keys.current(async ({ stores }) => {
@@ -133,7 +133,8 @@ async function uploadAll(
   const uploadNow = async () => {
     // Throws if there are no keys, before any upload starts.
     await current();
-    const order = { directory, files, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
+    const label = inputLabel === undefined ? {} : { inputLabel };
+    const order = { directory, files, attempt, resumed: uploaded.any, ...label, ...(manifest && { manifest }) };
     return upload(order, means);
   };
   return keys.use(uploadNow, { signal: retrySignal, progress: () => uploaded.arrived, notify });
@@ -197,9 +198,9 @@ class UploadJournal {
   #noted(store: RemoteStore, stopped: AbortSignal): RemoteStore {
     return {
       read: (at, eTag) => store.read(at, eTag),
-      write: async (at, file, attempt, signal) => {
+      write: async (at, file, by, signal) => {
         this.#note([objectId(at)]);
-        const eTag = await store.write(at, file, attempt, AbortSignal.any([signal, stopped]));
+        const eTag = await store.write(at, file, by, AbortSignal.any([signal, stopped]));
         if (eTag !== undefined) this.#note([objectId(at), file.bytes, eTag]);
         return eTag;
       },

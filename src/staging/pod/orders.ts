@@ -21,6 +21,8 @@ export interface PodOrders {
   readonly attempt: string;
   readonly input: PodInput;
   readonly outputs: readonly StageOut[];
+  /** See `Attempt.inputLabel`. */
+  readonly inputLabel?: string;
   /** See `Attempt.manifest`. */
   readonly manifest?: ObjectAt;
   /** Upload the answer for a synchronous caller to the URL in `stores.json`. */
@@ -141,6 +143,7 @@ const orderFields = fields<PodOrders>({
   attempt: textField('the name of an attempt', /^[a-z0-9.-]{1,253}$/),
   input,
   outputs: listOf('a list of outputs', within(output)),
+  inputLabel: optional(anyText),
   manifest: optional(nested('an object of a store', objectAt)),
   answer: flagField,
   patience: optional(wholeNumberField),

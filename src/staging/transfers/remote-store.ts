@@ -22,12 +22,19 @@ export interface RemoteStore {
   /** With an eTag, only an object with this eTag, if the store supports eTags. */
   read(at: ObjectAt, eTag?: string): Promise<RemoteObject>;
   /**
-   * Writes the file, with the attempt as metadata if the store supports it. Resolves to its eTag, if the store has
+   * Writes the file, with its writer as metadata if the store supports it. Resolves to its eTag, if the store has
    * eTags.
    */
-  write(at: ObjectAt, file: OutputFile, attempt: string, signal: AbortSignal): Promise<string | undefined>;
+  write(at: ObjectAt, file: OutputFile, by: Writer, signal: AbortSignal): Promise<string | undefined>;
   /** The object that an attempt wrote there; undefined if there is none, or if its attempt is unknown. */
   written(at: ObjectAt, signal: AbortSignal): Promise<WrittenObject | undefined>;
+}
+
+export interface Writer {
+  /** The metadata `oscar-attempt`. */
+  readonly attempt: string;
+  /** The metadata `oscar-input`. */
+  readonly inputLabel?: string;
 }
 
 export interface WrittenObject {

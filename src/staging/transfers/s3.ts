@@ -44,8 +44,9 @@ export function s3Store(clients: S3Clients, access: S3Access): RemoteStore {
       const answer = await client.send(order).catch(failed);
       return { body: answer.Body as Readable, bytes: answer.ContentLength, host };
     },
-    async write(at, file, attempt, abortSignal) {
-      const params = { Bucket: at.bucket, Key: at.key, Metadata: { 'oscar-attempt': attempt } };
+    async write(at, file, { attempt, inputLabel }, abortSignal) {
+      const Metadata = { 'oscar-attempt': attempt, ...(inputLabel !== undefined && { 'oscar-input': inputLabel }) };
+      const params = { Bucket: at.bucket, Key: at.key, Metadata };
       if (file.bytes > PART) return uploadInParts(client, params, file, abortSignal).catch(failed);
       // In memory, because the SDK can only repeat a request whose body it can read again.
       const body = Buffer.concat(await file.content().toArray());

@@ -46,6 +46,8 @@ export interface UploadOrder {
   readonly stores: ReadonlyMap<string, StoreAccess>;
   /** Stored with each object as the metadata `oscar-attempt`. */
   readonly attempt: string;
+  /** Stored with each object as the metadata `oscar-input`, if the store supports it. */
+  readonly inputLabel?: string;
   /** An earlier upload of the same attempt may have written some files. */
   readonly resumed: boolean;
   /** Where the manifest is written after all files. The store must support eTags. */

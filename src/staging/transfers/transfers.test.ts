@@ -14,7 +14,7 @@ import {
 } from '../../model/job/index.ts';
 import type { ObjectStoreServer } from '../../s3-server/index.ts';
 import { embeddedStore, s3Access, scratch } from './embedded-store.fixture.ts';
-import type { Staging } from './staging.ts';
+import type { Staging, UploadOrder } from './staging.ts';
 import { createTransfers } from './transfers.ts';
 
 type Context = Pick<TestContext, 'after'>;
@@ -42,13 +42,18 @@ async function uploadAll(
   staging: Staging,
   directory: string,
   access: StoreAccess,
-  given: { bucket?: string; folder?: string; attempt?: string; resumed?: boolean; manifest?: string } = {},
+  given: Pick<Partial<UploadOrder>, 'attempt' | 'inputLabel' | 'resumed'> & {
+    bucket?: string;
+    folder?: string;
+    manifest?: string;
+  } = {},
 ) {
-  const { bucket = 'outputs', folder, attempt = 'attempt-1', resumed = false, manifest } = given;
+  const { bucket = 'outputs', folder, attempt = 'attempt-1', inputLabel, resumed = false, manifest } = given;
+  const label = inputLabel !== undefined && { inputLabel };
   const { files } = await staging.plan(directory, [to(bucket, folder)]);
   const stores = new Map([['minio.default', access]]);
   const list = manifest !== undefined && { manifest: { store: 'minio.default', bucket, key: manifest } };
-  return staging.upload({ directory, files, stores, attempt, resumed, ...list });
+  return staging.upload({ directory, files, stores, attempt, resumed, ...label, ...list });
 }
 
 const fetching = (access: S3Access, key: string, target: string, bucket = 'inputs') => ({
@@ -120,6 +125,16 @@ test('fetch: a guarded store in a network of the operator is reached', async (t)
   const target = join(scratch(t), 'input');
   await transfers(t, [LOOPBACK]).fetch(fetching({ ...access, guarded: true }, 'a', target));
   assert.equal(readFileSync(target, 'utf8'), 'x');
+});
+
+test('upload: files get the label of their input as metadata, if there is one', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const directory = outputs(t, { 'a.txt': 'hello' });
+  await uploadAll(transfers(t), directory, access, { inputLabel: 'input-1' });
+  assert.equal(
+    store.statObject({ bucket: 'outputs', key: 'allowed/a.txt' })?.headers['x-amz-meta-oscar-input'],
+    'input-1',
+  );
 });
 
 test('upload: files get their attempt as metadata', async (t) => {

@@ -34,7 +34,8 @@ export async function upload(
   order: Omit<UploadOrder, 'stores'>,
   { store: openStore, slots }: UploadDeps,
 ): Promise<string | undefined> {
-  const { directory, files, attempt, resumed, manifest } = order;
+  const { directory, files, attempt, inputLabel, resumed, manifest } = order;
+  const by = { attempt, ...(inputLabel !== undefined && { inputLabel }) };
   if (manifest && files.length > MAX_MANIFEST_FILES) throw tooMany(files.length);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -51,7 +52,7 @@ export async function upload(
         return;
       }
       await using output = await openOutput(directory, name);
-      const eTag = await withRetries(() => store.write(to, output, attempt, signal), signal);
+      const eTag = await withRetries(() => store.write(to, output, by, signal), signal);
       uploaded.push({ name, bytes: output.bytes, eTag });
     } catch (cause) {
       failures.push(failure(`the output "${name}"`, to, cause));
@@ -65,7 +66,7 @@ export async function upload(
   try {
     const list = writeManifest(toManifestFiles(uploaded));
     const store = await openStore(manifest.store);
-    await withRetries(() => store.write(manifest, toOutputFile(list), attempt, signal));
+    await withRetries(() => store.write(manifest, toOutputFile(list), by, signal));
     return hash('sha256', list);
   } catch (cause) {
     throw failure('the manifest of the outputs', manifest, cause);

@@ -45,7 +45,7 @@ export function webdavStore(access: WebdavAccess, client: HttpClient): RemoteSto
       const length = answer.headers['content-length'];
       return { body: answer.body, bytes: length === undefined ? undefined : Number(length), host: hostname };
     },
-    async write({ key }, file, _attempt, signal) {
+    async write({ key }, file, _by, signal) {
       if (key.includes('/')) await ensure(parentOf(key), signal);
       const status = await done(call({ method: 'PUT', path: key, file, signal }));
       if (status < 200 || status > 299) throw refusal(status);

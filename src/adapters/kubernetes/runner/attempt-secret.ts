@@ -102,13 +102,14 @@ const encodeEntries = (entries: Entries) =>
 export const toBase64 = (value: string | Uint8Array) => Buffer.from(value as string).toString('base64');
 
 function toPodOrders(attempt: Attempt, stagingOptions: StagingOptions): PodOrders {
-  const { name, outputs, manifest, answer, patience } = attempt;
+  const { name, outputs, inputLabel, manifest, answer, patience } = attempt;
   return {
     attempt: name,
     input: toPodInput(attempt),
     outputs,
     answer,
     ...stagingOptions,
+    ...(inputLabel !== undefined && { inputLabel }),
     ...(manifest && { manifest }),
     ...(patience !== undefined && { patience }),
   };

@@ -12,6 +12,7 @@ import {
   type ObjectName,
   type ObjectQuery,
   type ObjectStore,
+  type OutputLabels,
   type Placed,
   type PlacedBy,
   type PlaceFrom,
@@ -22,7 +23,13 @@ import {
   type StoreKeys,
   type Subscription,
 } from '../../../ports/index.ts';
-import { type BucketView, type ObjectStoreServer, S3Error } from '../../../s3-server/index.ts';
+import {
+  ATTEMPT_HEADER,
+  type BucketView,
+  INPUT_HEADER,
+  type ObjectStoreServer,
+  S3Error,
+} from '../../../s3-server/index.ts';
 
 export { EmbeddedEvents } from './event-source.ts';
 
@@ -162,6 +169,11 @@ export class EmbeddedStore implements ObjectStore {
       if (!(error instanceof S3Error) || error.status >= 500) throw error;
       return error.code === 'XMinioAdminBucketQuotaExceeded' ? 'full' : { refused: error.message };
     }
+  }
+
+  async labels(at: ObjectName): Promise<OutputLabels | undefined> {
+    const headers = this.#server.statObject(at)?.headers;
+    return headers && { attempt: headers[ATTEMPT_HEADER], inputLabel: headers[INPUT_HEADER] };
   }
 
   async removeObjects(bucket: string, prefix: string): Promise<void> {

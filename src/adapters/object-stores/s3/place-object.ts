@@ -18,8 +18,9 @@ interface PlaceOptions {
   readonly settled: () => Promise<void>;
 }
 
-/** The metadata key of a placed object. */
+/** The metadata keys of a placed object. */
 const MARK = 'oscar-attempt';
+const INPUT_LABEL = 'oscar-input';
 
 /** The prefix of the placement records in the staging bucket. They are removed together with the sources. */
 export const PLACED_PREFIX = '.placed/';
@@ -31,6 +32,9 @@ const BYTES_PER_MS = 10_000;
  * Copies an object to its destination, once. The store has no transactions: the manager locks, checks again, copies, and
  * writes a placement record that outlives the copy. If it dies between copy and record, the next manager recognizes the copy
  * by its metadata. It copies again only if a user has replaced the object before that.
+ *
+ * With an input label, the lock is that of the destination, so that no other manager places an object there meanwhile. The copy
+ * is conditional too, for other writers; stores that ignore conditions on copies leave them the time between check and copy.
  */
 export async function place(from: PlaceFrom, to: ObjectName, by: PlacedBy, options: PlaceOptions): Promise<Placed> {
   try {
@@ -71,11 +75,13 @@ async function atDestination<T>(work: Promise<T>): Promise<T> {
 async function placeOnce(
   from: PlaceFrom,
   to: ObjectName,
-  { mark }: PlacedBy,
+  { mark, inputLabel }: PlacedBy,
   { s3, locks }: Pick<PlaceOptions, 's3' | 'locks'>,
 ): Promise<Placed> {
   const memory = placementRecord(from, to, mark, s3);
-  const look = async (): Promise<Extract<Placed, string> | { bytes: number; contentType: string | undefined }> => {
+  const isProtected = inputLabel !== undefined;
+  const metadata = { [MARK]: mark, ...(isProtected && { [INPUT_LABEL]: inputLabel }) };
+  const look = async (): Promise<Extract<Placed, string> | PlaceableSource> => {
     const [bucket, final, remembered, source] = await Promise.all([
       atDestination(undefinedOn(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` }))),
       atDestination(s3.head(to)),
@@ -86,16 +92,20 @@ async function placeOnce(
     if (final?.metadata[MARK] === mark) return 'there';
     if (!source) return 'missing';
     if (remembered) return 'there';
-    return source.eTag === from.eTag ? source : 'changed';
+    if (source.eTag !== from.eTag) return 'changed';
+    if (isProtected && final && final.metadata[INPUT_LABEL] !== inputLabel) return 'conflict';
+    return { ...source, condition: isProtected ? unchanged(final?.eTag) : {} };
   };
   const seen = await look();
   if (typeof seen === 'string') return seen;
   return locks.withLock(
-    `place/${memory.key}`,
+    isProtected ? `protect/${to.bucket}/${to.key}` : `place/${memory.key}`,
     async () => {
       const source = await look();
       if (typeof source === 'string') return source;
-      const refused = await toFailureOutcome(atDestination(copyWithin(from, to, source, { [MARK]: mark }, s3)));
+      const refused = await toFailureOutcome(atDestination(copyWithin(from, to, source, metadata, s3)));
+      // The condition of the source failed, or that of the destination.
+      if (refused === 'changed' && isProtected && (await s3.head(from))?.eTag === from.eTag) return 'conflict';
       if (refused) return refused;
       await s3.put(memory, '');
       return 'placed';
@@ -103,6 +113,17 @@ async function placeOnce(
     seen.bytes / BYTES_PER_MS,
   );
 }
+
+interface PlaceableSource {
+  readonly bytes: number;
+  readonly contentType: string | undefined;
+  /** Headers of the copy. */
+  readonly condition: Readonly<Record<string, string>>;
+}
+
+/** The condition that the object at the destination still has this eTag, or still does not exist. */
+const unchanged = (eTag: string | undefined): Readonly<Record<string, string>> =>
+  eTag === undefined ? { 'if-none-match': '*' } : { 'if-match': `"${eTag}"` };
 
 async function toFailureOutcome(copying: Promise<void>): Promise<Placed | undefined> {
   try {
@@ -141,7 +162,7 @@ const DEADLINE = 30 * 60_000;
 export async function copyWithin(
   from: PlaceFrom,
   to: ObjectName,
-  { bytes, contentType }: { readonly bytes: number; readonly contentType: string | undefined },
+  { bytes, contentType, condition = {} }: Omit<PlaceableSource, 'condition'> & Partial<PlaceableSource>,
   metadata: Readonly<Record<string, string>>,
   s3: S3Api,
   largest = LARGEST_COPY,
@@ -152,9 +173,11 @@ export async function copyWithin(
     ...(contentType !== undefined && { 'content-type': contentType }),
     ...Object.fromEntries(Object.entries(metadata).map(([name, value]) => [`x-amz-meta-${name}`, value])),
   };
-  if (bytes > largest) return copyInParts({ path, source, description, bytes, part: Math.min(PART, largest) }, s3);
+  if (bytes > largest) {
+    return copyInParts({ path, source, description, condition, bytes, part: Math.min(PART, largest) }, s3);
+  }
   const replace = { 'x-amz-metadata-directive': 'REPLACE', 'x-amz-tagging-directive': 'REPLACE' };
-  const headers = { ...source, ...replace, ...description };
+  const headers = { ...source, ...replace, ...description, ...condition };
   // Not repeated: a second copy would be a second event.
   throwIfFailed(await s3.send({ method: 'PUT', path, headers, deadline: DEADLINE, once: true }), path);
 }
@@ -163,11 +186,15 @@ interface PartedCopy {
   readonly path: string;
   readonly source: Readonly<Record<string, string>>;
   readonly description: Readonly<Record<string, string>>;
+  readonly condition: Readonly<Record<string, string>>;
   readonly bytes: number;
   readonly part: number;
 }
 
-async function copyInParts({ path, source, description, bytes, part }: PartedCopy, s3: S3Api): Promise<void> {
+async function copyInParts(
+  { path, source, description, condition, bytes, part }: PartedCopy,
+  s3: S3Api,
+): Promise<void> {
   const begun = await s3.send({ method: 'POST', path, query: { uploads: '' }, headers: description });
   const uploadId = childText(readXml(begun.body.toString(), 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
   try {
@@ -181,7 +208,8 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
     }
     const body = writeXml('CompleteMultipartUpload', { Part: parts });
     const query = { uploadId };
-    throwIfFailed(await s3.send({ method: 'POST', path, query, body, deadline: DEADLINE, once: true }), path);
+    const headers = condition;
+    throwIfFailed(await s3.send({ method: 'POST', path, query, headers, body, deadline: DEADLINE, once: true }), path);
   } catch (error) {
     const [, bucket = '', key = ''] = /^\/([^/]+)\/([^]*)$/.exec(path) ?? [];
     await s3.abortUpload({ bucket, key }, uploadId).catch(() => undefined);

@@ -9,6 +9,7 @@ import {
   type ObjectName,
   type ObjectQuery,
   type ObjectStore,
+  type OutputLabels,
   type Placed,
   type PlacedBy,
   type PlaceFrom,
@@ -175,6 +176,11 @@ export abstract class S3Store implements ObjectStore {
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
     const settled = async () => this.#account.whenLoaded?.();
     return place(from, to, by, { s3: this.s3, locks: this.locks, settled });
+  }
+
+  async labels(at: ObjectName): Promise<OutputLabels | undefined> {
+    const found = await this.s3.head(at);
+    return found && { attempt: found.metadata['oscar-attempt'], inputLabel: found.metadata['oscar-input'] };
   }
 
   removeObjects(bucket: string, prefix: string): Promise<void> {
