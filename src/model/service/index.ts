@@ -14,7 +14,7 @@ export {
   labelValueProblem,
   serviceName,
 } from './names.ts';
-export { type ClusterStore, ownedBy, present } from './present.ts';
+export { type ClusterStore, ownedBy, present, storedDefinition } from './present.ts';
 export { bytes, formatQuantity, millicores } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export {
@@ -43,6 +43,7 @@ export {
   folderProblem,
   inputFolders,
   isClusterStore,
+  isPersonalBucket,
   type KnownStores,
   loopProblems,
   outputFolders,
