@@ -7,7 +7,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { BOB } from './support/issuer-users.ts';
+import { ALICE, BOB } from './support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
 import { startPeople } from './support/people.ts';
 
@@ -296,16 +296,60 @@ describe('buckets of services', () => {
     assert.equal(await visibility('moves'), 'public');
   });
 
-  test('isolation by user: each user has an own bucket', async () => {
-    const body = service('iso-s', { visibility: 'restricted', isolation_level: 'USER', allowed_users: [BOB.sub] });
-    assert.equal((await call('POST', alice, body)).status, 201);
+  const isolated = (name: string, more: object = {}) =>
+    service(name, { visibility: 'restricted', isolation_level: 'USER', allowed_users: [BOB.sub], ...more });
+  const putAsBob = async (Bucket: string) =>
+    (await s3(bob)).send(new PutObjectCommand({ Bucket, Key: 'in/x', Body: 'x' }));
+
+  test('isolation by user: each user has an own bucket, which is removed with the service if it has no files', async () => {
+    assert.equal((await call('POST', alice, isolated('iso-s'))).status, 201);
     assert.ok((await names(bob)).includes('iso-s-00000002-b'));
     assert.ok(!(await names(alice)).includes('iso-s-00000002-b'));
-    const client = await s3(bob);
-    await client.send(new PutObjectCommand({ Bucket: 'iso-s-00000002-b', Key: 'in/x', Body: 'x' }));
     await remove('iso-s', alice);
     assert.ok(!(await names(bob)).includes('iso-s-00000002-b'));
   });
+
+  test('isolation by user: an owner who is named has an own bucket too, also after the answer is sent back', async () => {
+    assert.equal((await call('POST', alice, isolated('iso-o', { allowed_users: [ALICE.sub, BOB.sub] }))).status, 201);
+    const own = ['iso-o-00000001-a', 'iso-o-00000002-b'];
+    const shown = await manager.call('GET', '/system/services/iso-o', { as: alice });
+    const seen = shown.json() as { bucket_list: string[]; allowed_users: string[] };
+    assert.deepEqual([seen.bucket_list, seen.allowed_users], [own, [ALICE.sub, BOB.sub]]);
+    assert.equal((await call('PUT', alice, seen)).status, 204);
+    assert.ok((await names(alice)).includes('iso-o-00000001-a'));
+
+    assert.equal((await call('POST', alice, isolated('iso-n'))).status, 201);
+    const other = await manager.call('GET', '/system/services/iso-n', { as: alice });
+    assert.equal((await call('PUT', alice, other.json() as object)).status, 204);
+    assert.ok(!(await names(alice)).includes('iso-n-00000001-a'), 'an owner who is only shown has none');
+    for (const name of ['iso-o', 'iso-n']) await remove(name, alice);
+    assert.ok(!(await names(alice)).some((name) => own.includes(name)));
+  });
+
+  for (const [title, name, change] of [
+    ['of a user who leaves', 'iso-l', { allowed_users: ['somebody-else'] }],
+    ['of a service without isolation', 'iso-w', { isolation_level: 'SERVICE' }],
+    ['of a deleted service', 'iso-d', undefined],
+  ] as const) {
+    test(`isolation by user: the bucket ${title} is removed; one with files stays the user’s, and the log says so`, async () => {
+      const input = ['a', 'b'].map((each) => ({ storage_provider: 'minio.default', path: `${name}-${each}/in` }));
+      const [full, empty] = [`${name}-a-00000002-b`, `${name}-b-00000002-b`];
+      assert.equal((await call('POST', alice, isolated(name, { input }))).status, 201);
+      assert.ok((await names(bob)).includes(empty));
+      await putAsBob(full);
+      const answer = change
+        ? await call('PUT', alice, isolated(name, { input, ...change }))
+        : await remove(name, alice);
+      assert.equal(answer.status, 204, answer.text);
+      const left = await names(bob);
+      assert.deepEqual([left.includes(full), left.includes(empty)], [true, false]);
+      const logged = manager.log.filter(({ bucket }) => bucket === full);
+      assert.deepEqual(
+        logged.map(({ user, service: of }) => [user, of]),
+        [[BOB.sub, name]],
+      );
+    });
+  }
 
   test('an output under an input of the same service is rejected as a loop', async () => {
     const loop = service('loop-s', { output: [{ storage_provider: 'minio.default', path: 'loop-s/in/results' }] });

@@ -48,6 +48,8 @@ const ANSWERS: Record<Code, Answer> = {
   'invalid-job-id': { status: 400 },
   'invalid-federation': { status: 400 },
   'no-grant': { status: 400 },
+  'token-rejected': { status: 400 },
+  'subject-unknown': { status: 400 },
   'ambiguous-credentials': { status: 400 },
   'no-credentials': { status: 401, body: 'none', challenge: 'basic' },
   'bad-credentials': { status: 401, body: 'none', challenge: 'basic' },

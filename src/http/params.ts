@@ -81,7 +81,7 @@ export function readLimit(request: FastifyRequest): number | undefined {
 }
 
 /** In milliseconds. */
-function readWait(text: string): number {
+export function readWait(text: string): number {
   const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
   if (seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;
   throw bad(`wait: must be a number of seconds up to ${LONGEST_WAIT_SECONDS}`);

@@ -191,9 +191,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const { managerName, now, objects } = catalog;
     bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
   }
-  if (options.jobs) registerJobRoutes(app, options, options.jobs);
+  const open = new OpenResponses(app);
+  if (options.jobs) registerJobRoutes(app, options, options.jobs, open);
   deploymentRoutes(app, options);
-  federationRoutes(app, { authenticator, federations });
+  federationRoutes(app, { authenticator, federations, open });
   const { viewClusters } = options;
   if (viewClusters) clustersRoutes(app, { authenticator, viewClusters });
   workerRequestRoutes(app, { authenticator, federations });
@@ -204,10 +205,9 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   return app;
 }
 
-function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs): void {
+function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs, open: OpenResponses): void {
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog({ shared: options.sharedLog });
-  const open = new OpenResponses(app);
   invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });

@@ -13,6 +13,7 @@ export { grantCondition, narrowingCondition } from './exchange/condition.ts';
 export type { ExchangeErrorCode } from './exchange/errors.ts';
 export { attachGrant, detachGrants, findGrant } from './grants/attach.ts';
 export type { GrantErrorCode } from './grants/errors.ts';
+export { expireRetainedGrants } from './grants/retain.ts';
 export { namespaceFor } from './namespace.ts';
 export { type PageGrant, PageSignIn } from './oidc/page-sign-in.ts';
 export { createTokenVerifier } from './oidc/token-verifier.ts';

@@ -18,7 +18,7 @@ import {
   selfPeer,
   type Workers,
 } from '../federation/index.ts';
-import { type Authenticator, grantCondition, narrowingCondition } from '../identity/index.ts';
+import { type Authenticator, expireRetainedGrants, grantCondition, narrowingCondition } from '../identity/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import { Secret } from '../lib/secret.ts';
 import type { ClusterStore, Service } from '../model/service/index.ts';
@@ -64,7 +64,7 @@ const AUDITED: Readonly<Record<Audited['what'], { readonly message: string; read
 const KEY_BYTES = 32;
 
 /** What federations need from parts of this manager that are opened later, or not at all. */
-export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
+export interface FederationLinks extends Pick<Coordination, 'outstanding' | 'refreshTokens'> {
   readonly getOwnerToken: GetOwnerToken | undefined;
   /** Its store is a copy of another cluster's, so that the manager needs a new instance id. */
   readonly newIdentity: boolean;
@@ -77,7 +77,7 @@ export async function openFederation(
   catalog: Services,
   store: ClusterStore,
   authenticator: Authenticator,
-  { getOwnerToken, outstanding, newIdentity, audit: trail }: FederationLinks,
+  { getOwnerToken, refreshTokens, outstanding, newIdentity, audit: trail }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = newIdentity ? await resetInstanceId(catalog) : await loadInstanceId(catalog);
@@ -121,9 +121,12 @@ export async function openFederation(
       return { clusterId, endpoint, instance, store, issuers: catalog.users.aliases };
     },
     mostMembers,
+    // The reconciler varies its interval by a tenth.
+    nextAttemptMs: config.reconcileIntervalSeconds * 1100,
     ...(getOwnerToken && {
       getOwnerToken: (service: Service, audience?: string) => getOwnerToken(service, 'federation', audience),
     }),
+    ...(refreshTokens && { refreshTokens }),
     ...(outstanding && { outstanding }),
     conditions: async (service) => {
       const members = service.definition.federation?.members ?? [];
@@ -197,12 +200,21 @@ async function settleWorkers(begunBefore: number, workers: Workers, log: Logger)
 const notSettled = (log: Logger) => (err: unknown) =>
   log.warn({ err }, 'could not complete interrupted operations on workers: retrying');
 
+/** Expired refresh tokens are looked for this often: a look lists the names of all grants. */
+const EXPIRY_INTERVAL_MS = 60 * 60_000;
+
 /** Completes operations of crashed managers, and removes expired records. */
 async function settleNowAndThen(interval: number, workers: Workers, signal: AbortSignal, log: Logger): Promise<void> {
-  for (;;) {
+  const { catalog } = workers;
+  for (let expiredAt = catalog.now(); ; ) {
     await pause(interval, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
-    await settleWorkers(workers.catalog.now() - ABANDONED, workers, log).catch(notSettled(log));
+    await settleWorkers(catalog.now() - ABANDONED, workers, log).catch(notSettled(log));
+    if (Math.abs(catalog.now() - expiredAt) < EXPIRY_INTERVAL_MS) continue;
+    expiredAt = catalog.now();
+    await expireRetainedGrants(catalog).catch((err: unknown) =>
+      log.warn({ err }, 'could not remove refresh tokens of failed creates: retrying'),
+    );
   }
 }
 

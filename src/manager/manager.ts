@@ -77,7 +77,7 @@ export async function startManager(
   if (running) opened.defer(() => running.close());
   const providers = openProviders(config, log);
   opened.defer(() => providers?.close());
-  const catalog = openServices(config, cluster, store, providers, running?.jobs);
+  const catalog = openServices(config, cluster, store, providers, running?.jobs, log);
   const oidc = config.oidcEnable ? openTokenVerifier(config, log) : undefined;
   const tokenProblem = audienceProblem(config);
   if (tokenProblem !== undefined) log.warn(tokenProblem);
@@ -99,6 +99,7 @@ export async function startManager(
     oidc && ((service, why, audience) => tokens.getToken(service, why, audience === undefined ? {} : { audience }));
   const links: FederationLinks = {
     getOwnerToken,
+    ...(oidc && { refreshTokens: tokens }),
     newIdentity,
     audit,
     outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
@@ -261,12 +262,14 @@ function openServices(
   store: OpenedStore,
   providers: OpenProviders | undefined,
   jobs: Jobs | undefined,
+  log: Logger,
 ): Services {
   return {
     ...cluster,
     objects: store.objects,
     providers: providers?.buckets,
     ...(jobs && { forgetJobs: (uid: string) => removeServiceJobs(uid, jobs) }),
+    onBucketKept: (kept) => log.info(kept, "a user's bucket is kept because it has files"),
     stores: { named: new Set(config.storageProviders.keys()), endpoint: store.endpoint },
     servicesNamespace: config.servicesNamespace,
     managerName: config.name,

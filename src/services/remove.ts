@@ -92,6 +92,7 @@ export async function releaseStorage(claim: StorageClaim, next: Service | undefi
   if (!catalog.objects) return;
   await releaseOwnStorage(claim, catalog.objects, {
     ...(next && { next }),
+    ...(catalog.onBucketKept && { onBucketKept: catalog.onBucketKept }),
     heirOf: async (bucket) => {
       // The list must be fresh: the files of a service that it misses are deleted.
       const { items } = await catalog.services.list({ anyOf: [usesBucket(bucket)], fresh: true });

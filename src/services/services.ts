@@ -27,6 +27,8 @@ export interface Services {
   readonly providers?: ProviderBuckets | undefined;
   /** Ends and deletes the jobs of a removed service, by its uid. Absent if no jobs run here. */
   readonly forgetJobs?: (serviceUid: string) => Promise<void>;
+  /** Called for a bucket of a user that a service no longer needs and that has files of the user. */
+  readonly onBucketKept?: (kept: { readonly bucket: string; readonly user: string; readonly service: string }) => void;
   readonly stores: KnownStores;
   /** Namespace of the administrator's services; the namespaces of users are derived from it. */
   readonly servicesNamespace: string;

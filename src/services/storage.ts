@@ -3,6 +3,7 @@ import { everyBucket } from '../buckets/index.ts';
 import { allSettled } from '../lib/concurrency.ts';
 import {
   inputFolders,
+  isPersonalBucket,
   outputFolders,
   type RemoteBucket,
   remoteOutputBuckets,
@@ -18,6 +19,7 @@ import {
   type Subscription,
   type Visibility,
 } from '../ports/index.ts';
+import type { Services } from './services.ts';
 
 /**
  * Creates the buckets, folders and subscriptions that a service needs, as far as they do not exist. A bucket of another user
@@ -110,27 +112,26 @@ interface ClearOptions {
   readonly next?: Service;
   /** Finds another service that uses the bucket. */
   readonly heirOf: (bucket: string) => Promise<Service | undefined>;
+  readonly onBucketKept?: Services['onBucketKept'];
 }
 
 /**
  * Releases what a service no longer needs. Its subscriptions end. A bucket that was created for the service and is no longer
  * in its definition becomes a private bucket of its owner, with its data. When the service is removed, its buckets are
- * deleted, unless another service uses them: that service then has them (F46, S6).
+ * deleted, unless another service uses them: that service then has them (F46, S6). A bucket of one user is deleted as soon as
+ * it is not needed, unless it has files: those belong to the user, who keeps the bucket.
  */
 export async function releaseOwnStorage(
   claim: Omit<StorageClaim, 'remote'>,
   store: ObjectStore,
-  { next, heirOf }: ClearOptions,
+  options: ClearOptions,
 ): Promise<void> {
+  const { next } = options;
   await endSubscriptions(claim, store, next);
 
   const kept = new Set(next && planStorage(next).buckets.map(({ name }) => name));
   const made = await Array.fromAsync(everyBucket(store, { madeFor: claim.uid }));
-  await allSettled(
-    made
-      .filter(({ name }) => !kept.has(name))
-      .map(({ name }) => releaseBucket(name, store, { ...(next && { next }), heirOf })),
-  );
+  await allSettled(made.filter(({ name }) => !kept.has(name)).map((bucket) => releaseBucket(bucket, store, options)));
 }
 
 /** Ends the subscriptions that the current service does not have. */
@@ -144,13 +145,36 @@ async function endSubscriptions(
   await allSettled(ended.map((subscription) => store.unsubscribe(subscription)));
 }
 
-async function releaseBucket(name: string, store: ObjectStore, { next, heirOf }: ClearOptions): Promise<void> {
+async function releaseBucket(
+  bucket: NewBucket,
+  store: ObjectStore,
+  { next, heirOf, onBucketKept }: ClearOptions,
+): Promise<void> {
+  const { name, owner: user, madeFor } = bucket;
   const heir = await heirOf(name);
   if (heir) {
     await store.changeBucket(name, { madeFor: { uid: heir.uid, service: heir.definition.name } });
     await updateBucketAccess(heir, store);
-  } else if (next) await store.changeBucket(name, { visibility: 'private', allowedUsers: [], madeFor: null });
-  else await store.removeBucket(name);
+    return;
+  }
+  const isPersonal = isPersonalBucket(bucket);
+  const isKept = isPersonal ? await hasFiles(name, store) : next !== undefined;
+  if (!isKept) return store.removeBucket(name);
+  await store.changeBucket(name, { visibility: 'private', allowedUsers: [], madeFor: null });
+  if (isPersonal) onBucketKept?.({ bucket: name, user, service: madeFor?.service ?? '' });
+}
+
+/** Objects per page; the folders of a service are few. */
+const LISTED = 100;
+
+/** Whether a bucket has objects besides the folders that were created in it. */
+async function hasFiles(bucket: string, store: ObjectStore): Promise<boolean> {
+  let page = await store.objects(bucket, { limit: LISTED });
+  for (;;) {
+    if (page.items.some(({ key, bytes }) => bytes > 0 || !key.endsWith('/'))) return true;
+    if (page.next === undefined) return false;
+    page = await store.objects(bucket, { limit: LISTED, cursor: page.next });
+  }
 }
 
 /** Two subscriptions with the same key are the same. */

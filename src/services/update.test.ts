@@ -25,6 +25,23 @@ describeCatalog('update: services', (open) => {
     }
   });
 
+  test('an update keeps all secrets unless it names some; then those that it leaves out are removed', async () => {
+    await using catalog = open();
+    const secrets = { A: '1', B: '2' };
+    const { service } = await createService(alice, body({ environment: { secrets } }), catalog);
+    const stored = async () => {
+      const record = await catalog.secrets.get('service', `${service.namespace}/demo`);
+      return Object.fromEntries(Object.entries(record?.values ?? {}).map(([name, value]) => [name, value.reveal()]));
+    };
+    for (const environment of [undefined, null, {}, { secrets: null }, { secrets: {} }, { variables: { V: '1' } }]) {
+      const after = await updateService(alice, body({ environment }), undefined, catalog);
+      assert.deepEqual(after.service.definition.environment.secrets, { A: '', B: '' });
+      assert.deepEqual(await stored(), secrets);
+    }
+    await updateService(alice, body({ environment: { secrets: { B: '' } } }), undefined, catalog);
+    assert.deepEqual(await stored(), { B: '2' });
+  });
+
   test('writing back what was read changes nothing and loses no secret (R3)', async () => {
     await using catalog = open();
     const full = body({

@@ -138,5 +138,13 @@ export function toChangedService(
           allowedGroups: catalog.allowedGroups,
           previous,
         });
-  return { ...before, definition: ownedBy({ ...definition, vo }, before.owner) };
+  const kept = withStoredSecrets(definition, before.definition);
+  return { ...before, definition: ownedBy({ ...kept, vo }, before.owner, before.definition) };
+}
+
+/** An update without `environment.secrets` keeps all secrets. An update that names some removes those that it leaves out. */
+function withStoredSecrets(definition: Definition, before: Definition): Definition {
+  const { environment } = definition;
+  if (Object.keys(environment.secrets).length > 0) return definition;
+  return { ...definition, environment: { ...environment, secrets: before.environment.secrets } };
 }

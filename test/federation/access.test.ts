@@ -134,9 +134,11 @@ describe('access: the token of a service', () => {
     await create(origin, people.alice, federated('unnamed', [member(a, 'unnamed1')], clusters));
     const as = `Bearer ${(await read(origin, people.alice, 'unnamed')).token}`;
     const body = { members: [member({ id: 'nowhere' }, 'x')] };
-    const answer = expectStatus(await origin.call('POST', '/system/federation/unnamed', { as, body }), 200);
-    const { warnings = [] } = answer.json() as SeenFederation;
-    assert.match(warnings.join(), /nowhere\/x: cluster "nowhere" is unknown/);
+    for (const caller of [as, people.alice]) {
+      const answer = await origin.call('POST', '/system/federation/unnamed', { as: caller, body });
+      assert.match(expectStatus(answer, 400).text, /^cluster "nowhere" is unknown: name it under clusters/);
+    }
+    assert.deepEqual(states(await status(origin, people.alice, 'unnamed')), ['oscar-cluster-a/unnamed1: ready']);
   });
 
   test('adds nothing to a service that others may see', async () => {

@@ -12,6 +12,8 @@ export interface DesiredMember {
   readonly address?: StoredAddress;
   /** Why the member cannot be created. */
   readonly problem?: string;
+  /** Neither the operator nor the definition names the cluster. */
+  readonly unknown?: true;
 }
 
 export interface Alignment {

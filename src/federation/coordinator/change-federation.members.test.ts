@@ -53,20 +53,25 @@ describe('members: add, change and remove', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
-  test('add: members on unknown, unreachable or rejecting clusters are stored with their reason, without an error', async () => {
+  test('add: a member on a cluster that nobody has named is rejected, and nothing is changed', async () => {
+    const world = await made();
+    const before = await states(world);
+    await assert.rejects(
+      changeMembers(alice, 'demo', post('x', 'b'), coordination(world)),
+      (error) => error instanceof FederationError && error.code === 'invalid-federation',
+    );
+    assert.deepEqual(await states(world), before);
+  });
+
+  test('add: members on unreachable or rejecting clusters are stored with their reason, without an error', async () => {
     const world = await made();
     world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
-    const { pending } = await changeMembers(alice, 'demo', post('x', 'b', 'c', 'd'), coordination(world, away('b')));
+    const { pending } = await changeMembers(alice, 'demo', post('b', 'c', 'd'), coordination(world, away('b')));
     assert.deepEqual(
       pending.map(({ member, reason }) => `${member}: ${reason}`),
-      [
-        'x/demo-x: cluster "x" is unknown: name it under clusters',
-        'b/demo-b: it did not answer',
-        'c/demo-c: another service there has this name: choose another',
-      ],
+      ['b/demo-b: it did not answer', 'c/demo-c: another service there has this name: choose another'],
     );
     assert.deepEqual(await states(world), {
-      'x/demo-x': 'wanted',
       'b/demo-b': 'wanted',
       'c/demo-c': 'conflict',
       'd/demo-d': 'made',
@@ -105,15 +110,14 @@ describe('members: add, change and remove', () => {
   test('removal: a member whose create was never sent is gone at once, even if it is unreachable', async () => {
     const world = await made('c');
     world.managers.get('d')?.services.set('demo-d', remoteService('bob'));
-    await changeMembers(alice, 'demo', post('b', 'd', 'x'), coordination(world, away('b')));
+    await changeMembers(alice, 'demo', post('b', 'd'), coordination(world, away('b')));
     assert.deepEqual(await states(world), {
       'c/demo-c': 'made',
       'b/demo-b': 'wanted',
       'd/demo-d': 'conflict',
-      'x/demo-x': 'wanted',
     });
     const { passage, calls } = noted(away('b', 'd'));
-    await changeMembers(alice, 'demo', remove('b', 'd', 'x'), coordination(world, passage));
+    await changeMembers(alice, 'demo', remove('b', 'd'), coordination(world, passage));
     assert.deepEqual(await states(world), { 'c/demo-c': 'made' });
     assert.deepEqual(
       calls.filter((call) => !call.startsWith('c ')),

@@ -1,8 +1,11 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Admin, Principal, User } from '../../identity/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
+import { backoffDelay } from '../../lib/retry.ts';
 import type { Version } from '../../lib/version.ts';
 import {
+  CLUSTER_ADMIN,
   type Definition,
   type DefinitionSecrets,
   REFRESH_TOKEN_SLOT,
@@ -24,7 +27,7 @@ import {
 import { applyMembersChange, listNamedMembers, type MembersChange, memberName, withoutMembers } from '../members.ts';
 import { isOwner as owns } from '../ownership.ts';
 import { memberProblems } from '../topology.ts';
-import { requireLedgerCapacity } from './align.ts';
+import { type DesiredMember, requireLedgerCapacity } from './align.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordination.ts';
 import { planMembers } from './create-federation.ts';
 import {
@@ -39,7 +42,7 @@ import {
 import { callerCredentials, ownerCredentials } from './member-access.ts';
 import { deleteKeys } from './member-keys.ts';
 import { originClusterId } from './orders.ts';
-import { deployedMembers, desiredMembers, requireGrant } from './prepare.ts';
+import { deployedMembers, desiredMembers, proveToken, requireGrant } from './prepare.ts';
 import { type MembersUpdate, type UpdatedMembers, updateMembers } from './update-members.ts';
 
 export interface ChangedFederation extends UpdatedMembers {
@@ -68,10 +71,10 @@ export async function changeFederation(
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew, rekey: () => renew };
     const { principal } = caller;
-    return applyChange(
-      { principal, before, given, credentials, asking, standIn: asking, removal, again: [], keys },
-      deps,
-    );
+    const change = { principal, before, given, credentials, asking, standIn: asking, removal, again: [], keys };
+    const hasMembers = (given.definition.federation?.members ?? []).length > 0;
+    const whileRetained = await proveToken(principal, hasMembers ? given.secrets.credentials : {}, deps);
+    return whileRetained(() => applyChange(change, deps));
   });
 }
 
@@ -80,7 +83,7 @@ async function readReplacement(caller: Caller, body: unknown, { service }: Servi
   const stored = { definition: service.definition, secrets: await loadSecrets(toSecretsOwner(service), deps) };
   const given = parseReplacement(body, stored);
   const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
-  rejectUnknownClusters(given, stored.definition.federation?.members ?? [], deps);
+  rejectClusters(() => true, given, stored.definition.federation?.members ?? [], deps);
   const accounts = { clusters: given.definition.clusters, credentials };
   return { given, credentials, ...credentialsForMembers(caller, service, accounts, deps) };
 }
@@ -116,8 +119,9 @@ export async function planChange(
 type MembersCaller = Caller | { readonly principal: Principal };
 
 /**
- * Adds, changes or removes members. A cluster that is unknown, unreachable or rejects the request is no error: the member is
- * recorded and created later. Names that are not members are reported in `absent`, and change nothing.
+ * Adds, changes or removes members. A cluster that is unreachable or rejects the request is no error: the member is recorded
+ * and created later. A cluster that nobody has named is one. Names that are not members are reported in `absent`, and change
+ * nothing. With `waiting`, members that failed are tried again until they have the change or the signal aborts.
  */
 export async function changeMembers(
   caller: MembersCaller,
@@ -125,6 +129,7 @@ export async function changeMembers(
   given: MembersChange,
   deps: Coordination,
   ifMatch?: Version,
+  waiting?: AbortSignal,
 ): Promise<ChangedFederation> {
   const { principal } = caller;
   const intention = clustersWithoutAccounts(principal, given);
@@ -143,9 +148,10 @@ export async function changeMembers(
     const intended = isAccount(principal)
       ? intention
       : withoutKnownMembers(intention, definition.federation?.members ?? []);
-    const changed = applyToDefinition(intended, stored);
-    const credentials = { ...stored.secrets.credentials, ...changed.secrets.credentials };
-    const accounts = { clusters: changed.definition.clusters, credentials };
+    const wanted = applyToDefinition(intended, stored);
+    rejectClusters(({ unknown }) => unknown === true, wanted, definition.federation?.members ?? [], deps);
+    const credentials = { ...stored.secrets.credentials, ...wanted.secrets.credentials };
+    const accounts = { clusters: wanted.definition.clusters, credentials };
     // A service token is valid on this cluster only, so its additions are created with the owner's grant, as the reconciler
     // does.
     const { asking, renew } = isAccount(principal)
@@ -162,7 +168,7 @@ export async function changeMembers(
     const change = {
       principal: writer,
       before,
-      given: changed,
+      given: wanted,
       credentials,
       asking,
       standIn: asking,
@@ -170,9 +176,45 @@ export async function changeMembers(
       again,
       keys,
     };
-    return { ...(await applyChange(change, deps)), ...(absent.length > 0 && { absent }) };
+    const applied = await applyChange(change, deps);
+    const changed = waiting ? await retryPending(applied, change, waiting, deps) : applied;
+    if (intention.verb === 'add') await showGrantProblem(changed.record.service, deps);
+    return { ...changed, ...(absent.length > 0 && { absent }) };
   });
 }
+
+/** Milliseconds. A caller waits for the answer, so the first attempts follow each other quickly. */
+const RETRY = { first: 250, longest: 2_000 };
+
+/** Sends a stored change to the members that do not have it, again and again. */
+async function retryPending(
+  applied: UpdatedMembers,
+  change: MembersUpdate,
+  signal: AbortSignal,
+  deps: Coordination,
+): Promise<UpdatedMembers> {
+  let latest = applied;
+  for (let failures = 1; latest.pending.length > 0; failures++) {
+    await pause(backoffDelay(failures, RETRY, Math.random()), undefined, { signal }).catch(() => {});
+    const { federation } = latest.record.service;
+    if (signal.aborted || !federation) return latest;
+    latest = await updateMembers(federation.uid, latest.record, change, deps);
+  }
+  return latest;
+}
+
+/**
+ * Redeems the token of a service that had no members before, so that its status shows at once if the token is not valid.
+ * Members that were added stay: another refresh token may follow.
+ */
+async function showGrantProblem(service: Service, { refreshTokens }: Coordination): Promise<void> {
+  if (!refreshTokens || service.owner === CLUSTER_ADMIN) return;
+  const late = pause(LONGEST_PROOF, undefined, { ref: false });
+  await Promise.race([refreshTokens.proveGrantOf(service).catch(() => {}), late]);
+}
+
+/** Milliseconds. An issuer that is slower is waited for in the background. */
+const LONGEST_PROOF = 3_000;
 
 /**
  * A worker belongs to the account that requests it, and must belong to the owner of the federation
@@ -224,12 +266,20 @@ function withoutKnownMembers(intention: MembersChange, current: readonly Replica
   };
 }
 
-/** In a complete definition, a new member on an unknown cluster is an error. */
-function rejectUnknownClusters(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
+/**
+ * A new member on a cluster that neither the operator nor the definition names is an error. In a complete definition, every
+ * problem with the address of its cluster is one.
+ */
+function rejectClusters(
+  isError: (member: DesiredMember) => boolean,
+  given: ReadDefinition,
+  stored: readonly Replica[],
+  deps: Coordination,
+): void {
   const added = desiredMembers(given, deps).filter(
     ({ clusterId, service }) => !stored.some((each) => each.cluster_id === clusterId && each.service_name === service),
   );
-  const problems = new Set(added.flatMap(({ problem }) => problem ?? []));
+  const problems = new Set(added.filter(isError).flatMap(({ problem }) => problem ?? []));
   if (problems.size > 0) throw new FederationError('invalid-federation', [...problems].join('\n'));
 }
 

@@ -29,11 +29,15 @@ export interface Coordination {
     readonly issuers: IssuerAliases;
   };
   readonly mostMembers: number;
+  /** The longest time until the reconciler tries a member again that has just failed, in milliseconds. */
+  readonly nextAttemptMs?: number;
   /**
    * Mints an access token of the owner from the grant of the service; with an audience, for that cluster only if possible.
    * Absent if no issuer is configured.
    */
   readonly getOwnerToken?: (service: Service, audience?: string) => Promise<Secret>;
+  /** Absent if no issuer is configured. */
+  readonly refreshTokens?: RefreshTokens;
   /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent if jobs are never delegated. */
   readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
   /** What the owner must know about a federation besides its members, such as an expired grant. */
@@ -49,6 +53,19 @@ export interface Coordination {
   readonly now: () => number;
   readonly newUid: () => string;
   readonly newKey: () => Secret;
+}
+
+/** The refresh tokens of users. `AccessTokenSource` implements it. */
+export interface RefreshTokens {
+  /**
+   * Redeems a token that is new here, and throws if it is not valid or another user's. What the issuer returned is retained
+   * until `releaseToken`, for a day at most, so that the same token can be sent again. `unchecked`: this manager may not
+   * redeem it.
+   */
+  proveToken(token: Secret, user: User): Promise<'proven' | 'unchecked'>;
+  releaseToken(token: Secret): Promise<void>;
+  /** Redeems the token of a service if that was never done. What the issuer answers is a condition of the federation. */
+  proveGrantOf(service: Service): Promise<void>;
 }
 
 export interface FederationCondition {

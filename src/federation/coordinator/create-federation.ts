@@ -32,7 +32,7 @@ import {
 } from './member-access.ts';
 import { deleteKeys, storeKeys } from './member-keys.ts';
 import { buildOrders, listPending, type PendingMember } from './orders.ts';
-import { checkMembers, requireGrant } from './prepare.ts';
+import { checkMembers, proveToken, requireGrant } from './prepare.ts';
 import { continueRemoval, removeOwnService, toEndingLedger } from './remove-federation.ts';
 import { type MemberCheck, type MemberResult, membersError, recordResults, toPeerError } from './results.ts';
 
@@ -61,32 +61,36 @@ export async function createFederation(caller: Caller, body: unknown, deps: Coor
   const definition = await deps.own.plan(caller.principal, body, role);
 
   const asking = callerCredentials(caller, { clusters, credentials }, deps);
-  const probed = await probeMembers(wanted, asking, 'announce', deps);
-  const mayMiss = federation?.deployment === 'best-effort';
-  rejectUncreatable(probed, name, mayMiss, deps);
-
-  const transaction = await begin(uid, name, probed, deps);
-  try {
-    await claim(transaction, deps);
-    // The two are independent until the commit, and the ledger undoes both.
-    const [own, made] = await Promise.allSettled([
-      deps.own.create(caller.principal, body, role),
-      createMembers(transaction, definition, given.secrets.environment, (kind) => time.toMake(kind, spent), deps),
-    ]);
-    const [record, results] = [valueOf(own), valueOf(made)];
-    const verdicts = toChecks(transaction, results);
-    if (!mayMiss && verdicts.some(({ problem }) => problem)) {
-      throw membersError(
-        `"${name}" was not created: a member failed, and everything that was created is rolled back:`,
-        verdicts,
-      );
+  const [whileRetained, probed] = await Promise.all([
+    proveToken(caller.principal, credentials, deps),
+    probeMembers(wanted, asking, 'announce', deps),
+  ]);
+  return whileRetained(async () => {
+    const mayMiss = federation?.deployment === 'best-effort';
+    rejectUncreatable(probed, name, mayMiss, deps);
+    const transaction = await begin(uid, name, probed, deps);
+    try {
+      await claim(transaction, deps);
+      // The two are independent until the commit, and the ledger undoes both.
+      const [own, made] = await Promise.allSettled([
+        deps.own.create(caller.principal, body, role),
+        createMembers(transaction, definition, given.secrets.environment, (kind) => time.toMake(kind, spent), deps),
+      ]);
+      const [record, results] = [valueOf(own), valueOf(made)];
+      const verdicts = toChecks(transaction, results);
+      if (!mayMiss && verdicts.some(({ problem }) => problem)) {
+        throw membersError(
+          `"${name}" was not created: a member failed, and everything that was created is rolled back:`,
+          verdicts,
+        );
+      }
+      return await commit(transaction, record, results, deps);
+    } catch (error) {
+      // What cannot be undone now is in the ledger and is undone later. The caller gets the original error.
+      await abort(transaction.entry.ledger, asking, time.toUndo(), deps).catch(() => {});
+      throw error;
     }
-    return await commit(transaction, record, results, deps);
-  } catch (error) {
-    // What cannot be undone now is in the ledger and is undone later. The caller gets the original error.
-    await abort(transaction.entry.ledger, asking, time.toUndo(), deps).catch(() => {});
-    throw error;
-  }
+  });
 }
 
 /** What {@link createFederation} would do at the members. Throws what would reject it, and changes nothing. */

@@ -1,3 +1,4 @@
+import type { Admin, User } from '../../identity/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { GRANT_SLOT, REFRESH_TOKEN_SLOT, type Replica, type Service } from '../../model/service/index.ts';
 import { FederationError, memberKeyId, type WorkerOrder } from '../../peers/index.ts';
@@ -165,6 +166,35 @@ export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>,
   ];
   if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
   return wanted;
+}
+
+/** Runs an operation that stores the refresh token. If it fails, the token can be sent again. */
+type WhileRetained = <T>(work: () => Promise<T>) => Promise<T>;
+
+/**
+ * Makes sure that the refresh token of a definition is valid and the caller's own, before anything is created with it. The
+ * administrator's tokens are not used (docs/invoking-async.md#the-refresh-token).
+ */
+export async function proveToken(
+  principal: Admin | User,
+  { [REFRESH_TOKEN_SLOT]: token }: ReadDefinition['secrets']['credentials'],
+  { refreshTokens }: Pick<Coordination, 'refreshTokens'>,
+): Promise<WhileRetained> {
+  if (!refreshTokens || !token || principal.kind !== 'user') return (work) => work();
+  const proof = await refreshTokens.proveToken(token, principal);
+  // A token that stays retained expires.
+  const release = () => refreshTokens.releaseToken(token).catch(() => {});
+  return async (work) => {
+    try {
+      const done = await work();
+      await release();
+      return done;
+    } catch (error) {
+      // The issuer has spent the token that the user has, so the one that replaced it is kept for the next attempt.
+      if (proof === 'unchecked') await release();
+      throw error;
+    }
+  };
 }
 
 /** A federation acts for its owner in the owner's absence, so it needs a refresh token before it has members. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
   changeMembers,
@@ -14,10 +14,13 @@ import type { Version } from '../../lib/version.ts';
 import { findService, oldVersion } from '../../services/index.ts';
 import { callerCredential, federationCaller, servicePrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
-import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
+import { HttpError } from '../errors.ts';
+import type { OpenResponses } from '../open-answers.ts';
+import { Name, nameParam, queryParam, readIfMatch, readWait, toEtag } from '../params.ts';
 
 export interface FederationDeps {
   readonly authenticator: Authenticator;
+  readonly open: OpenResponses;
   readonly federations: Federations;
 }
 
@@ -28,6 +31,23 @@ const Include = Type.Object({
 const Force = Type.Object({
   force: Type.Optional(Type.String({ description: '`true` ends members at once, whatever jobs they have' })),
 });
+const Wait = Type.Object({
+  wait: Type.Optional(
+    Type.String({ description: 'seconds to wait until all members have the change, up to 60; at the coordinator' }),
+  ),
+});
+const Pending = Type.Optional(
+  Type.Array(
+    Type.Object({
+      member: Type.String({ description: '`<cluster id>/<service>`' }),
+      reason: Type.String(),
+      next_attempt_seconds: Type.Optional(
+        Type.Integer({ description: 'the manager tries again within this many seconds' }),
+      ),
+    }),
+    { description: 'members that do not have the change yet' },
+  ),
+);
 const Warnings = Type.Optional(
   Type.Array(
     Type.String({ description: 'members that do not have the change yet, and why; and names that are not members' }),
@@ -53,6 +73,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
       topology: Type.String(),
       [key]: Type.Union([Type.Array(Type.Unknown()), Type.Null()]),
       conditions: Conditions,
+      pending: Pending,
       warnings: Warnings,
     });
     const read = { summary: 'Topology and members', tags, params: Name, querystring: Include, response: { 200: view } };
@@ -65,7 +86,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
         summary,
         tags,
         params: Name,
-        ...(method === 'DELETE' && { querystring: Force }),
+        querystring: method === 'DELETE' ? Force : Wait,
         response: { 200: view },
       };
       app.route({
@@ -74,7 +95,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
         schema,
         ...beforeBody((request) => who(request, deps)),
         async handler(request, reply) {
-          const { version, view: seen } = await change(method, request, deps);
+          const { version, view: seen } = await change(method, request, reply, deps);
           if (version !== undefined) reply.header('etag', toEtag(version));
           return reply.send(spelt(key, seen));
         },
@@ -84,7 +105,10 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
 }
 
 interface Seen {
-  readonly view: ReturnType<typeof membersView> & { readonly warnings?: readonly string[] };
+  readonly view: ReturnType<typeof membersView> & {
+    readonly pending?: readonly object[];
+    readonly warnings?: readonly string[];
+  };
   /** Absent if another cluster is the coordinator. */
   readonly version?: Version;
 }
@@ -119,14 +143,22 @@ async function viewFor(request: FastifyRequest, deps: FederationDeps): Promise<S
   return { version, view: { ...membersView(service.definition, entry?.ledger), ...(conditions && { conditions }) } };
 }
 
-async function change(method: Method, request: FastifyRequest, deps: FederationDeps): Promise<Seen> {
+async function change(
+  method: Method,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  deps: FederationDeps,
+): Promise<Seen> {
   const { federations } = deps;
   const principal = await who(request, deps);
   // The minimum permission for any change; `changeMembers` checks for more if needed.
   const record = await findService(principal, 'add-member', nameParam(request), federations.workers.catalog);
   const body = readMembersBody(request, method);
   const ifMatch = readIfMatch(request);
+  const wait = method === 'DELETE' ? undefined : queryParam(request, 'wait');
+  const waitMs = wait === undefined ? 0 : readWait(wait);
   if (isWorker(record)) {
+    if (waitMs > 0) throw new HttpError('bad-request', 'wait: works at the coordinator of the federation only');
     // A change at the coordinator also changes its workers, so that the version of the worker is sufficient.
     if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameParam(request));
     const passed = { method, ...(body !== undefined && { body }) };
@@ -148,12 +180,33 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
     record: changed,
     pending,
     absent,
-  } = await changeMembers(caller, nameParam(request), intention, federations.coordination, ifMatch);
+  } = await changeMembers(
+    caller,
+    nameParam(request),
+    intention,
+    federations.coordination,
+    ifMatch,
+    waitMs > 0 ? deps.open.until(reply, waitMs) : undefined,
+  );
   const reasons = pending.map(({ member, reason }) => `${member}: ${reason}`);
   return {
     version: changed.version,
-    view: { ...membersView(changed.service.definition), ...toWarnings(reasons, absent) },
+    view: {
+      ...membersView(changed.service.definition),
+      ...toPending(pending, federations.coordination),
+      ...toWarnings(reasons, absent),
+    },
   };
+}
+
+/** What is pending, and for how long at most until the next attempt. */
+function toPending(
+  pending: Awaited<ReturnType<typeof changeMembers>>['pending'],
+  { nextAttemptMs }: Pick<Federations['coordination'], 'nextAttemptMs'>,
+) {
+  if (pending.length === 0) return {};
+  const next = nextAttemptMs === undefined ? {} : { next_attempt_seconds: Math.ceil(nextAttemptMs / 1000) };
+  return { pending: pending.map(({ member, reason }) => ({ member, reason, ...next })) };
 }
 
 function toWarnings(pending: readonly string[], absent: readonly string[] = []) {

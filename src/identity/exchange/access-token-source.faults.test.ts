@@ -158,7 +158,7 @@ test('token exchange: a refresh token whose user cannot be identified is not use
   await exchange.submit('s1');
   const opaque = { access_token: 'opaque', token_type: 'Bearer', expires_in: 3600 };
   const restore = exchange.issuer.answerInstead('token', answer(200, opaque));
-  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'exchange-refused', message: /scopes openid/ });
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'subject-unknown', message: /scopes openid/ });
   const forged = { ...opaque, id_token: `${btoa('{"alg":"none"}')}.${btoa(JSON.stringify({ sub: ALICE.sub }))}.` };
   exchange.issuer.answerInstead('token', answer(200, forged));
   exchange.wait(HOUR);

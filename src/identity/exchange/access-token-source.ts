@@ -4,11 +4,20 @@ import type { Secret } from '../../lib/secret.ts';
 import type { Service } from '../../model/service/index.ts';
 import { type AuditLog, isRace } from '../../ports/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
-import { findGrant } from '../grants/attach.ts';
+import { findGrant, type Submitter } from '../grants/attach.ts';
 import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
 import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
-import { endGrant, proveGrant, recordRefusal, recordUse, recordWideToken, rotateGrant } from '../grants/lifecycle.ts';
+import {
+  endGrant,
+  OTHER_USER,
+  proveGrant,
+  recordRefusal,
+  recordUse,
+  recordWideToken,
+  rotateGrant,
+} from '../grants/lifecycle.ts';
+import { releaseGrant, retainGrant } from '../grants/retain.ts';
 import type { OidcLogger } from '../oidc/issuer.ts';
 import { type IssuerSettings, UserNames } from '../user-names.ts';
 import {
@@ -41,6 +50,12 @@ const REFUSED = 'its issuer refuses the refresh token as expired, revoked or of 
 /** How long storing a rotated token may take. It must fit into the grant lock: the next holder sends the stored token. */
 const STORE_MS = 10_000;
 
+/**
+ * How long a create waits for the issuer. Shorter: creates fail at issuers that are slow. Longer: the create itself exceeds
+ * the time that its caller waits.
+ */
+const PROOF_MS = 3_000;
+
 /** An issuer, and the client id that this manager uses there. */
 interface IssuerClient {
   readonly server: AuthorizationServer;
@@ -48,6 +63,9 @@ interface IssuerClient {
 }
 
 type GrantService = Pick<Service, 'uid' | 'owner'>;
+
+/** The user who sends a refresh token. */
+type TokenUser = Submitter & { readonly kind: 'user' };
 
 /**
  * Gets access tokens of a service's owner from the grant of that service, so that the manager can act for users who are
@@ -89,6 +107,59 @@ export class AccessTokenSource {
       this.#options.audit,
     );
     return token;
+  }
+
+  /**
+   * Redeems a refresh token for a service that does not exist yet, so that a token which is not valid, or another user's, is
+   * rejected before anything is created. The rotated token is retained until {@link releaseToken}, or for a day. A token
+   * whose user is known is not redeemed again. One that this manager may not redeem, because of its settings or those of the
+   * issuer, is `unchecked`; the grant stores the reason.
+   *
+   * @throws {ExchangeError} `token-rejected`, `subject-unknown` or `issuer-unavailable`; {GrantError} for another user's token
+   */
+  async proveToken(token: Secret, user: TokenUser): Promise<'proven' | 'unchecked'> {
+    const { vault } = this.#options;
+    const id = await retainGrant(token, user, vault);
+    const { grant } = (await readGrant(id, vault)) ?? {};
+    if (!grant || grant.state === 'proven') {
+      if (grant && grant.services.length > 1) await releaseGrant(token, vault);
+      return 'proven';
+    }
+    const proof = this.#proveRetained(grant, token);
+    // An issuer that is late may still answer; then the rotated token is retained.
+    proof.catch(() => undefined);
+    return Promise.race([proof, rejectAfter(PROOF_MS)]);
+  }
+
+  async #proveRetained(grant: Grant, token: Secret): Promise<'proven' | 'unchecked'> {
+    const { vault, log, audit } = this.#options;
+    try {
+      const issuer = await this.#recordingRefusal(grant, async () => this.#issuerFor(grant, token));
+      await this.#tokens.get(grant.id, () => this.#exchange(grant, issuer));
+      recordUse({ grant: grant.id, owner: grant.owner, service: '', why: 'prove', at: vault.now() }, log, audit);
+      return 'proven';
+    } catch (error) {
+      if (!(error instanceof ExchangeError)) throw error;
+      if (error.code === 'exchange-refused') return 'unchecked';
+      const ended = await readGrant(grant.id, vault);
+      await releaseGrant(token, vault);
+      if (error.code === 'issuer-unavailable') throw uncheckedToken(error);
+      throw error.code === 'credentials-expired' ? rejectedToken(ended?.grant.reason ?? REFUSED) : error;
+    }
+  }
+
+  /** Ends what {@link proveToken} retains. Calling it again is a no-op. */
+  async releaseToken(token: Secret): Promise<void> {
+    await releaseGrant(token, this.#options.vault);
+  }
+
+  /** Redeems the refresh token of a service if its user is not known yet. The status of the service shows the result. */
+  async proveGrantOf(service: GrantService): Promise<void> {
+    const { grant } = (await findGrant(service, this.#options.vault)) ?? {};
+    if (!grant || grant.local || grant.state !== 'unproven') return;
+    await this.getToken(service, 'prove').catch((err: unknown) => {
+      if (!(err instanceof ExchangeError)) throw err;
+    });
   }
 
   /**
@@ -228,7 +299,7 @@ export class AccessTokenSource {
     try {
       return await work();
     } catch (err) {
-      if (err instanceof ExchangeError && err.code === 'exchange-refused')
+      if (err instanceof ExchangeError && (err.code === 'exchange-refused' || err.code === 'subject-unknown'))
         await this.#recordRefusal(grant, err.message);
       throw err;
     }
@@ -285,7 +356,7 @@ export class AccessTokenSource {
     const subject = verifier && (await identifySubject(redeemed, client, server, verifier, this.#names));
     if (subject) return proveGrant(id, subject, vault);
     throw new ExchangeError(
-      'exchange-refused',
+      'subject-unknown',
       `${server.url} does not identify the user of the refresh token: send one with the scopes openid and offline_access`,
     );
   }
@@ -301,6 +372,32 @@ export class AccessTokenSource {
     return outcome;
   }
 }
+
+/** `reason` is why its grant ended. */
+function rejectedToken(reason: string): ExchangeError | GrantError {
+  if (reason === OTHER_USER) {
+    return new GrantError(
+      'grant-refused',
+      'environment.secrets.refresh_token: this token belongs to another user and was not stored: get your own from your identity provider',
+    );
+  }
+  return new ExchangeError(
+    'token-rejected',
+    `environment.secrets.refresh_token: ${reason}. Get a new one from your identity provider with the scope offline_access, for instance with oidc-agent or \`oscar login\``,
+  );
+}
+
+async function rejectAfter(ms: number): Promise<never> {
+  await pause(ms, undefined, { ref: false });
+  throw uncheckedToken(new Error(`its issuer has not answered within ${ms / 1000} s`));
+}
+
+const uncheckedToken = (cause: Error) =>
+  new ExchangeError(
+    'issuer-unavailable',
+    'environment.secrets.refresh_token could not be checked because its issuer does not answer: try again later',
+    { cause },
+  );
 
 function expired(grant: Grant | undefined): ExchangeError {
   const reason = grant?.reason ?? 'its service was changed or removed';
@@ -353,6 +450,7 @@ const MARGIN_MS = 30_000;
  */
 const FAILURE_MS: Readonly<Partial<Record<string, number>>> = {
   'exchange-refused': 30_000,
+  'subject-unknown': 30_000,
   'issuer-unavailable': 2_000,
 } satisfies Partial<Record<ExchangeErrorCode, number>>;
 

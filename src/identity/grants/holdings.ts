@@ -1,6 +1,6 @@
 import { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
-import { isRace } from '../../ports/index.ts';
+import { isRace, listAllPages } from '../../ports/index.ts';
 import type { Vault } from './grant.ts';
 
 /**
@@ -19,6 +19,15 @@ export async function readHoldings(service: string, { secrets }: Pick<Vault, 'se
   const record = await secrets.get(KIND, holdingsKey(service));
   const grants = JSON.parse(record?.values['grants']?.reveal() ?? '[]') as string[];
   return { grants, version: record?.version ?? 'absent' };
+}
+
+/** The holders that have this prefix, of all holdings. */
+export async function listHolders(prefix: string, { secrets }: Pick<Vault, 'secrets'>): Promise<string[]> {
+  const pages = await listAllPages((cursor) => secrets.keys(KIND, cursor));
+  const key = holdingsKey(prefix);
+  return pages.flatMap((page) =>
+    page.filter((each) => each.startsWith(key)).map((each) => prefix + each.slice(key.length)),
+  );
 }
 
 /** Writes even if nothing changes, so that a concurrent {@link replaceHoldings} gets a conflict. */

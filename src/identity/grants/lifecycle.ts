@@ -63,6 +63,9 @@ async function claimToken(hash: string, id: string, vault: Pick<Vault, 'secrets'
 
 const changed = (id: string) => new StoreError('conflict', `the grant ${id} was changed concurrently: read it again`);
 
+/** Stored as the reason of a grant that one user sent and another one owns. */
+export const OTHER_USER = "another user's token";
+
 /** The user whose tokens an exchange returned. */
 export interface TokenSubject {
   readonly issuer: string;
@@ -85,7 +88,7 @@ export async function proveGrant(
     const { grant, token, version } = record;
     const isSame = subject === (grant.subject ?? grant.owner) && issuer === (grant.issuer ?? issuer);
     if (grant.local || !isSame) {
-      await endGrant(id, "another user's token", vault);
+      await endGrant(id, OTHER_USER, vault);
       return false;
     }
     if (grant.state === 'proven') return true;

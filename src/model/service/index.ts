@@ -17,7 +17,7 @@ export {
   withoutReservedAnnotations,
   withoutReservedLabels,
 } from './names.ts';
-export { type ClusterStore, ownedBy, present } from './present.ts';
+export { type ClusterStore, ownedBy, present, storedDefinition } from './present.ts';
 export { bytes, formatQuantity, millicores } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export {
@@ -46,6 +46,7 @@ export {
   folderProblem,
   inputFolders,
   isClusterStore,
+  isPersonalBucket,
   type KnownStores,
   loopProblems,
   outputFolders,

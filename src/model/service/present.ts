@@ -1,9 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import { encode } from './codec.ts';
-import { serviceAnnotations, serviceLabels } from './names.ts';
+import { isolatedBucket, serviceAnnotations, serviceLabels } from './names.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
-import { inputFolders } from './storage.ts';
+import { inputFolders, splitPath } from './storage.ts';
 
 /** The cluster's own store, which every definition shows as `minio.default`. */
 export type ClusterStore = Pick<MinioProvider, 'endpoint' | 'verify' | 'region'>;
@@ -51,14 +52,32 @@ function visibleStore({ federation }: Service, own: ClusterStore): ClusterStore 
 /** With isolation USER the owner is one of the users (docs/go-manager.md#in-minio). */
 function shownAllowedUsers({ owner, definition }: Service): string[] {
   const { allowed_users } = definition;
-  return addsOwner(definition, owner) && allowed_users.length > 0 ? [...allowed_users, owner] : allowed_users;
+  const isMissing = addsOwner(definition, owner) && allowed_users.length > 0 && !allowed_users.includes(owner);
+  return isMissing ? [...allowed_users, owner] : allowed_users;
 }
 
-/** The definition to store: without the owner, whom `present` adds to the allowed users. */
-export function ownedBy(definition: Definition, owner: string): Definition {
-  if (!addsOwner(definition, owner)) return definition;
-  return { ...definition, allowed_users: definition.allowed_users.filter((uid) => uid !== owner) };
+/**
+ * The definition to store. An owner whom the definition names has personal buckets, as every allowed user. A client that sends
+ * back what it read also sends the owner whom `present` has added: such an owner is not stored. `before` is the definition
+ * that it read.
+ */
+export function ownedBy(definition: Definition, owner: string, before?: Definition): Definition {
+  const [added, ...others] = definition.allowed_users.toReversed();
+  const isEcho = added === owner && before && isDeepStrictEqual(others.toReversed(), before.allowed_users);
+  return isEcho && addsOwner(definition, owner) ? withoutOwner(definition, owner) : definition;
 }
+
+/** The definition that a document of a store contains: `bucket_list` tells whether the owner was named or added. */
+export function storedDefinition(definition: Definition, owner: string, bucketList: readonly string[]): Definition {
+  if (!addsOwner(definition, owner)) return definition;
+  const personal = definition.input.map(({ path }) => isolatedBucket(splitPath(path).bucket, owner));
+  return personal.some((bucket) => bucketList.includes(bucket)) ? definition : withoutOwner(definition, owner);
+}
+
+const withoutOwner = (definition: Definition, owner: string): Definition => ({
+  ...definition,
+  allowed_users: definition.allowed_users.filter((uid) => uid !== owner),
+});
 
 function addsOwner({ isolation_level }: Definition, owner: string): boolean {
   return isolation_level === 'USER' && owner !== CLUSTER_ADMIN;

@@ -1,3 +1,4 @@
+import { isObject } from '../../lib/fields.ts';
 import { decode, type Problem } from './codec.ts';
 import { invalidDefinition } from './errors.ts';
 import { DELEGATE_WHEN, DEPLOYMENTS, OUTPUT_RULES, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
@@ -13,7 +14,7 @@ import {
 } from './names.ts';
 import { bytes, millicores } from './quantity.ts';
 import { type Federation, type Replica, type ServiceDocument, ServiceSchema, type StorageIO } from './schema.ts';
-import { blankSecrets, type DefinitionSecrets } from './secrets.ts';
+import { blankSecrets, type DefinitionSecrets, REFRESH_TOKEN } from './secrets.ts';
 import type { Definition } from './service.ts';
 import {
   bucketProblem,
@@ -42,11 +43,41 @@ export function readDefinition(body: unknown): ReadDefinition {
     throw invalidDefinition([{ path: '', message: 'the body must be a JSON object that defines a service' }]);
   }
   const problems: Problem[] = [];
-  const document = decode(ServiceSchema, body, problems) as ServiceDocument;
+  const decoded = decode(ServiceSchema, body, problems) as ServiceDocument;
+  const document = withTopLevelToken(decoded, body, problems);
   const canonical = canonicalise(document, problems);
   if (problems.length > 0) throw invalidDefinition(problems);
   const { blank, secrets } = blankSecrets(canonical);
   return { definition: blank, secrets };
+}
+
+/**
+ * A refresh token may also be written as `secrets.refresh_token` beside `environment`. It is the same secret as
+ * `environment.secrets.refresh_token`.
+ */
+function withTopLevelToken(document: ServiceDocument, body: object, problems: Problem[]): ServiceDocument {
+  const [, secrets] = Object.entries(body).find(([key]) => key.toLowerCase() === 'secrets') ?? [];
+  if (secrets === undefined || secrets === null) return document;
+  const report = (path: string, message: string) => void problems.push({ path, message });
+  if (!isObject(secrets)) {
+    report('secrets', 'must be an object with refresh_token');
+    return document;
+  }
+  for (const name of Object.keys(secrets).filter((each) => each !== REFRESH_TOKEN)) {
+    report(`secrets.${name}`, `is not read here: write it under environment.secrets.${name}`);
+  }
+  const { environment } = document;
+  const token = secrets[REFRESH_TOKEN];
+  if (token === undefined) return document;
+  const nested = environment.secrets[REFRESH_TOKEN] ?? '';
+  if (typeof token !== 'string') report(`secrets.${REFRESH_TOKEN}`, 'must be a string');
+  else if (nested === '' || nested === token)
+    return {
+      ...document,
+      environment: { ...environment, secrets: { ...environment.secrets, [REFRESH_TOKEN]: token } },
+    };
+  else report(`secrets.${REFRESH_TOKEN}`, `differs from environment.secrets.${REFRESH_TOKEN}: write one of them`);
+  return document;
 }
 
 function canonicalise(document: ServiceDocument, problems: Problem[]): Definition {

@@ -86,7 +86,7 @@ export function blankSecrets<
 }
 
 /** The refresh token of a federated service is written among its secrets, but no pod ever gets it (F36). */
-const REFRESH_TOKEN = 'refresh_token';
+export const REFRESH_TOKEN = 'refresh_token';
 
 /** The slot of a refresh token from a request body, until it is in the vault of grants. */
 export const REFRESH_TOKEN_SLOT = `federation/${REFRESH_TOKEN}`;
@@ -138,9 +138,11 @@ export function settleSecrets(
  * federation, it is moved to the vault as every refresh token is.
  */
 function settleEnvironment(definition: Definition, given: DefinitionSecrets, stored: StoredSecrets | undefined) {
-  const settled = Object.entries(given.environment).map(([name, value]): [string, Secret] => {
-    const kept = own(stored?.secrets.environment, name);
-    return [name, value.equals('') && kept ? kept : value];
+  const names = new Set([...Object.keys(given.environment), ...Object.keys(definition.environment.secrets)]);
+  const settled = [...names].flatMap((name): [string, Secret][] => {
+    const [value, kept] = [own(given.environment, name), own(stored?.secrets.environment, name)];
+    const secret = kept && (!value || value.equals('')) ? kept : value;
+    return secret ? [[name, secret]] : [];
   });
   const listed = Object.hasOwn(definition.environment.secrets, REFRESH_TOKEN);
   const token =

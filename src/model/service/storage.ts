@@ -187,11 +187,14 @@ function isolated(service: Service, folders: readonly ServiceFolder[]): ServiceF
   );
 }
 
-/** The owner uses the buckets of the service itself. */
-function isolatedUsers({ definition, owner }: Service): string[] {
-  if (definition.isolation_level !== 'USER' || owner === CLUSTER_ADMIN) return [];
-  return definition.allowed_users.filter((user) => user !== owner);
+/** An owner who is not named uses the buckets of the service itself. */
+function isolatedUsers({ definition, owner }: Service): readonly string[] {
+  return definition.isolation_level === 'USER' && owner !== CLUSTER_ADMIN ? definition.allowed_users : [];
 }
+
+/** Whether a bucket was made for one user of a service with isolation USER. */
+export const isPersonalBucket = ({ name, owner }: { readonly name: string; readonly owner: string }) =>
+  name.endsWith(isolatedBucket('', owner));
 
 /** The stores that a definition may use in addition to its own providers. */
 export interface KnownStores {

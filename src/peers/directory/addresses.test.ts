@@ -44,6 +44,7 @@ for (const clusters of [undefined, {}, named('https://b.example')]) {
     for (const id of ['x', 'constructor', '__proto__']) {
       assert.deepEqual(resolveCluster(id, clusters, known()), {
         problem: `cluster "${id}" is unknown: name it under clusters, or ask the operator to register it`,
+        unknown: true,
       });
     }
   });

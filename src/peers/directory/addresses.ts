@@ -15,7 +15,10 @@ export interface KnownClusters {
   readonly isOwn: (endpoint: string) => boolean;
 }
 
-export type Resolved = { readonly address: PeerAddress } | { readonly problem: string };
+export type Resolved =
+  | { readonly address: PeerAddress }
+  /** `unknown`: neither the operator nor the definition names the cluster. */
+  | { readonly problem: string; readonly unknown?: true };
 
 /**
  * The address of a cluster (docs/peer-protocol.md#which-addresses-are-dialled): from the operator's settings, otherwise from
@@ -33,7 +36,8 @@ export function resolveCluster(
   }
   const named = clusters && Object.hasOwn(clusters, clusterId) ? clusters[clusterId] : undefined;
   if (!named) {
-    return { problem: `cluster "${clusterId}" is unknown: name it under clusters, or ask the operator to register it` };
+    const problem = `cluster "${clusterId}" is unknown: name it under clusters, or ask the operator to register it`;
+    return { problem, unknown: true };
   }
   const why = endpointProblem(named.endpoint, known);
   if (why !== undefined) return { problem: `clusters.${clusterId}.endpoint: ${why}` };

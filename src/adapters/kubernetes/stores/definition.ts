@@ -7,11 +7,11 @@ import {
   type ClusterStore,
   decodeStored,
   type FederationRole,
-  ownedBy,
   present,
   type Service,
   type ServiceDocument,
   ServiceSchema,
+  storedDefinition,
   withoutClusterStore,
   withoutReservedAnnotations,
   withoutReservedLabels,
@@ -91,7 +91,7 @@ export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
     ownerName: labels['owner_name'] ?? '',
     namespace,
     token: secret,
-    definition: deepFreeze(ownedBy(blank, owner)),
+    definition: deepFreeze(storedDefinition(blank, owner, bucket_list)),
     ...roleIn(annotations?.[FEDERATION]),
   };
   return Object.freeze({ service: Object.freeze(service), version: resourceVersion as Version });

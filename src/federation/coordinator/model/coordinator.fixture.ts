@@ -43,7 +43,7 @@ export function coordination(
     resolve: (clusterId) =>
       managers.has(clusterId)
         ? { address: addressOf(clusterId) }
-        : { problem: `cluster "${clusterId}" is unknown: name it under clusters` },
+        : { problem: `cluster "${clusterId}" is unknown: name it under clusters`, unknown: true },
     isSelf: () => false,
     here: {
       clusterId: 'here',
