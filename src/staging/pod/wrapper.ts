@@ -62,6 +62,7 @@ interrupted='' stopped='' child=''
 tell() { if [ $$ -eq 1 ]; then kill "-$1" -1; elif [ -n "$child" ]; then kill "-$1" "$child"; fi; }
 trap 'interrupted=1 stopped=1; true >"$marks/stop"; tell TERM' HUP INT QUIT TERM
 exec 2>/dev/null
+ulimit -c 0
 ${wait}true >"$marks/start"
 code=143
 if [ -z "$stopped" ]; then
