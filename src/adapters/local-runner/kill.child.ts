@@ -23,7 +23,7 @@ const access = new Map([[STORE, staging.access]]);
 
 await Promise.all(
   Array.from({ length: ATTEMPTS }, async (_, n) => {
-    const attempt = makeAttempt(n, join(directory, 'said'), async () => access);
+    const attempt = makeAttempt(n, join(directory, 'said'), async () => access, Boolean(isolated));
     await runner.start(attempt);
     for await (const { phase } of runner.observe(attempt.name)) writeSync(1, `${attempt.name} ${phase}\n`);
   }),

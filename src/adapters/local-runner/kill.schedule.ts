@@ -13,11 +13,25 @@ export function openKillSandbox(directory: string): Promise<Sandbox> {
 export const ATTEMPTS = 20;
 export const BUCKET = 'bucket';
 
-/** The n-th attempt: some take long, some fail, some leave child processes. Each appends its steps to the file `said`. */
-export function makeAttempt(n: number, said: string, stores: Attempt['stores']): Attempt {
+/** In the arguments of processes that try to outlive their script. */
+export const strayWord = (said: string) => `${said}-stray`;
+
+/** Hostile: forges its end, attacks its wrapper, and leaves processes in sessions of their own. */
+const attack = (said: string) => `{
+    for file in launch-1 launch.json; do echo "exit 9" >>"$HOME/../$file"; rm -f "$HOME/../$file"; done
+    for signal in STOP KILL; do kill -$signal 1; kill -$signal $PPID; done
+    (setsid sh -c 'while :; do (setsid sleep 0.01 &); sleep 0.05; done' ${strayWord(said)} </dev/null >/dev/null &)
+  } 2>/dev/null`;
+
+/**
+ * The n-th attempt: some take long, some fail, some leave child processes, and in namespaces some are hostile. Each appends
+ * its steps to the file `said`.
+ */
+export function makeAttempt(n: number, said: string, stores: Attempt['stores'], isolated: boolean): Attempt {
   const kinds = ['sleep 0.0', 'sleep 0.4', 'sleep 0.1; code=3', 'sleep 0.2; (while :; do sleep 1; done) &'];
   const script = `
     code=0; echo "begun ${n}" >>${said}; echo hello
+    ${isolated && n % 5 === 1 ? attack(said) : ''}
     ${kinds[n % kinds.length]}
     cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/${n}"
     echo "done ${n}" >>${said}; echo bye; exit $code`;

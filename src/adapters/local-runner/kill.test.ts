@@ -10,9 +10,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { log, run, STORE } from '../../ports/conformance/runner-under-test.ts';
 import { removeTree } from './attempt-files.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
-import { ATTEMPTS, BUCKET, expectedEnd, makeAttempt, openKillSandbox } from './kill.schedule.ts';
+import { ATTEMPTS, BUCKET, expectedEnd, makeAttempt, openKillSandbox, strayWord } from './kill.schedule.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
+import { openProcessTable } from './process/process-table.ts';
 
 const CHILD = join(import.meta.dirname, 'kill.child.ts');
 const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 2);
@@ -36,7 +37,7 @@ for (let round = 0; round < ROUNDS; round++) {
     const launcher = createProcessLauncher({ directory: join(directory, 'runner'), ...(sandbox && { sandbox }) });
     const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });
     const access = new Map([[STORE, staging.access]]);
-    const attempts = Array.from({ length: ATTEMPTS }, (_, n) => makeAttempt(n, said, async () => access));
+    const attempts = Array.from({ length: ATTEMPTS }, (_, n) => makeAttempt(n, said, async () => access, isolated));
     const ends = await Promise.all(attempts.map((attempt) => run(runner, attempt)));
 
     const everyone = Array.from({ length: ATTEMPTS }, (_, n) => n);
@@ -54,6 +55,9 @@ for (let round = 0; round < ROUNDS; round++) {
     const incomplete = logs.filter((each) => !each.includes('\nhello\nbye\n'));
     assert.ok(incomplete.length <= KILLS, incomplete.join());
     await runner.close();
+    const table = openProcessTable();
+    const strays = (await table.read()).filter(({ zombie }) => !zombie);
+    assert.ok(!(await Promise.all(strays.map(({ pid }) => table.mentions(pid, strayWord(said))))).includes(true));
     await removeTree(directory);
   });
 }

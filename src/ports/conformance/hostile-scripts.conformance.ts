@@ -47,6 +47,9 @@ interface HostileScript {
   readonly check: (attacked: Attacked) => void | Promise<void>;
 }
 
+/** Longer than the kubelet takes to measure a disk. */
+const TIMEOUT_MS = 240_000;
+
 /** In a new session, whose parent exits. */
 const hop = (word: string) => `(setsid sh -c 'while :; do sleep 0.05; done' ${word} </dev/null >/dev/null 2>&1 &)`;
 
@@ -139,7 +142,7 @@ export function describeHostileScripts(name: string, traits: HostileTraits, make
         if (reason !== undefined) return t.skip(reason);
         const word = `hostile-${randomUUID()}`;
         const demand = { cpu: 100, memory: 256 * 2 ** 20, gpu: 0, ...attack.demand };
-        const attempt = bench.attempt(place, attack.script(word), { demand });
+        const attempt = bench.attempt(place, attack.script(word), { demand, timeout: TIMEOUT_MS });
         const ended = await run(place.runner, attempt);
         await attack.check({ ended, printed: await log(place.runner, attempt.name), place, traits, word });
       });

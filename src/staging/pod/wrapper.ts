@@ -25,6 +25,7 @@ const EXIT_IF_STOPPED = 'if [ -e "$marks/stop" ]; then exit 143; fi';
  * - When this container ends, stage-out is stopped within seconds, so the wrapper waits until it is done. If nothing
  *   will be uploaded, or the script was asked to end, it waits only briefly, for a stage-out that is just starting and
  *   would miss the signal to stop.
+ * - The script writes no core dumps: the rules of the node would decide where.
  * - A marker that cannot be written (full disk, or something in its place) must not end the wrapper. So it uses `true`:
  *   a shell exits if the redirection of the special built-in `:` fails.
  * - It writes the marker `left` before it exits, so that stage-out exits at the same time: the kubelet then sees both
@@ -62,6 +63,7 @@ interrupted='' stopped='' child=''
 tell() { if [ $$ -eq 1 ]; then kill "-$1" -1; elif [ -n "$child" ]; then kill "-$1" "$child"; fi; }
 trap 'interrupted=1 stopped=1; true >"$marks/stop"; tell TERM' HUP INT QUIT TERM
 exec 2>/dev/null
+ulimit -c 0
 ${wait}true >"$marks/start"
 code=143
 if [ -z "$stopped" ]; then

@@ -321,7 +321,10 @@ test('isolation: the sentence about it names what is missing', () => {
   const none = { user_ids: false, namespaces: false, enforced: [], reason: 'there is no compiler' };
   assert.match(describeIsolation(none), /not at all: no namespaces, because there is no compiler/);
   const all = { user_ids: true, namespaces: true, enforced: ['memory', 'processes', 'cpu'] satisfies IsolationLimit[] };
-  assert.match(describeIsolation(all), /own namespaces and user ids; the kernel enforces memory, processes, cpu/);
+  assert.match(
+    describeIsolation(all),
+    /own namespaces and user ids; the kernel enforces memory, processes, cpu; disk is sampled/,
+  );
 });
 
 test('isolation: without a compiler the reason says to install one', async (t) => {

@@ -30,8 +30,9 @@ export function describeIsolation({ namespaces, user_ids, enforced, reason }: Is
     return `scripts are isolated ${users}: no namespaces, because ${reason}`;
   }
   const users = user_ids ? ' and user ids' : ' of the account that runs the manager';
-  const limits = enforced.length > 0 ? `; the kernel enforces ${enforced.join(', ')}` : '; limits are sampled';
-  return `scripts run in their own namespaces${users}${limits}`;
+  const limits =
+    enforced.length > 0 ? `the kernel enforces ${enforced.join(', ')}; disk is sampled` : 'limits are sampled';
+  return `scripts run in their own namespaces${users}; ${limits}`;
 }
 
 export interface SandboxOptions {

@@ -71,7 +71,7 @@ test('doctor: scripts without isolation are a warning, and what the kernel enfor
   const [check] = checkIsolation('a', { isolation: none });
   assert.match(check?.said ?? '', /scripts are not isolated: .*secrets: there is no compiler$/);
   const [good] = checkIsolation('a', { isolation: { namespaces: true, enforced: ['memory', 'cpu'] } });
-  assert.match(good?.said ?? '', /namespaces of their own, the kernel enforces memory, cpu$/);
+  assert.match(good?.said ?? '', /namespaces of their own, the kernel enforces memory, cpu, disk is sampled$/);
   assert.deepEqual(checkIsolation('a', {}), []);
 });
 
