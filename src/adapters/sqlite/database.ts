@@ -314,6 +314,13 @@ export const MIGRATIONS: readonly string[] = [
   -- What it is in a federation, as JSON.
   ALTER TABLE services ADD COLUMN federation TEXT;
   `,
+  `
+  -- The id of the cluster whose data this is.
+  CREATE TABLE cluster (
+    row        INTEGER PRIMARY KEY CHECK (row = 1),
+    cluster_id TEXT NOT NULL
+  ) STRICT;
+  `,
 ];
 
 const BYTES = 12;
