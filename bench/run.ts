@@ -1,5 +1,6 @@
 import { arch, cpus, loadavg } from 'node:os';
 import * as acceptJobs from './accept-jobs.ts';
+import * as attacks from './attacks.ts';
 import * as commit from './commit.ts';
 import * as delegation from './delegation.ts';
 import * as federation from './federation.ts';
@@ -29,6 +30,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['object-store', objectStore],
   ['storage-events', storageEvents],
   ['isolation', isolation],
+  ['attacks', attacks],
   ['jobs', jobs],
   ['thousand-jobs', thousandJobs],
   ['accept-jobs', acceptJobs],

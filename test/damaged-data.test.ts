@@ -122,6 +122,19 @@ describe('damaged data', () => {
     });
   }
 
+  test('damaged data: of a cluster with another id is refused, and nothing of it changes', async () => {
+    const copy = copyOf(stopped);
+    const other = startTestManager({ OSCAR_CLUSTER_ID: 'another' }, copy);
+    await assert.rejects(other, {
+      name: 'DataDirectoryError',
+      code: 'other-cluster',
+      message: `${copy} has the data of the cluster "oscar-cluster", and OSCAR_CLUSTER_ID is "another": set OSCAR_CLUSTER_ID to "oscar-cluster", or OSCAR_DATA_DIR to another directory`,
+    });
+    const manager = await startTestManager({}, copy);
+    assert.equal(await new Outside(manager.url).get(ADMIN, 'kept/other'), 'content');
+    await manager.stop();
+  });
+
   test('damaged data: the process exits with 1 and prints the sentence, without a stack', async (t) => {
     const copy = copyOf(killed);
     rmSync(join(copy, 'manager.db-wal'));

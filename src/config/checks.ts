@@ -55,6 +55,15 @@ function issuersProblem(config: Pick<Config, 'oidcIssuers' | 'oidcIssuerAliases'
   );
 }
 
+/** Without an audience, the ID token of a user for any application would open the manager (decision 0066). */
+function idTokensProblem(config: Pick<Config, 'oidcIssuers' | 'oidcIdTokenIssuers' | 'oidcAudience'>) {
+  const foreign = config.oidcIdTokenIssuers.find((issuer) => !config.oidcIssuers.includes(issuer));
+  if (foreign !== undefined)
+    return `OIDC_ISSUERS does not contain ${foreign}, which OIDC_ID_TOKEN_ISSUERS names; add it`;
+  if (config.oidcIdTokenIssuers.length === 0 || config.oidcAudience.length > 0) return undefined;
+  return 'OIDC_AUDIENCE is missing; with OIDC_ID_TOKEN_ISSUERS it must name the clients of your applications';
+}
+
 export const CHECKS: readonly Check[] = [
   check(['backend', 'password'], ({ backend, password }) =>
     backend === 'kubernetes' && !password
@@ -97,6 +106,7 @@ export const CHECKS: readonly Check[] = [
       : undefined,
   ),
   check(['oidcIssuers', 'oidcIssuerAliases', 'oidcEqualIssuers'], issuersProblem),
+  check(['oidcIssuers', 'oidcIdTokenIssuers', 'oidcAudience'], idTokensProblem),
   check(['oidcClientId', 'oidcClientSecret'], ({ oidcClientId, oidcClientSecret }) =>
     oidcClientSecret && !oidcClientId
       ? 'OIDC_CLIENT_ID is missing; OIDC_CLIENT_SECRET is the secret of that client'

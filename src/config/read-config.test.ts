@@ -204,6 +204,16 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     says: undefined,
   },
   {
+    name: 'ID tokens are accepted for an audience only',
+    set: { OIDC_ISSUERS: 'https://dex.example.org', OIDC_ID_TOKEN_ISSUERS: 'https://dex.example.org' },
+    says: /^OIDC_AUDIENCE is missing; with OIDC_ID_TOKEN_ISSUERS/,
+  },
+  {
+    name: 'ID tokens are accepted of an issuer that is accepted',
+    set: { OIDC_ISSUERS: 'https://a.example.org', OIDC_ID_TOKEN_ISSUERS: 'https://b.example.org', OIDC_AUDIENCE: 'x' },
+    says: /^OIDC_ISSUERS does not contain https:\/\/b\.example\.org/,
+  },
+  {
     name: 'an alias is for an issuer that is accepted',
     set: { OIDC_ISSUERS: 'https://a.example.org', OIDC_ISSUER_ALIASES: 'bb=https://b.example.org' },
     says: /^OIDC_ISSUERS does not contain https:\/\/b\.example\.org/,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { test } from 'node:test';
 import Fastify, { type FastifyReply } from 'fastify';
 import { abortOnDisconnect, OpenResponses } from './open-answers.ts';
@@ -59,3 +59,20 @@ test('an answer stays open for so long and no longer', () =>
     const signal = new OpenResponses(Fastify()).until(reply, 5);
     await once(signal, 'abort');
   }));
+
+test('open responses: one user has at most 256, others and managers are not affected', () => {
+  const open = new OpenResponses(Fastify());
+  const reply = (who: string, actor = who) =>
+    ({
+      request: { who, actor },
+      raw: Object.assign(new EventEmitter(), { destroyed: false }),
+    }) as unknown as FastifyReply;
+  const first = reply('alice');
+  open.until(first);
+  for (let i = 1; i < 256; i++) open.until(reply('alice'));
+  assert.throws(() => open.until(reply('alice')), { code: 'overloaded', message: /256 streams .* close some/ });
+  open.until(reply('bob'));
+  for (let i = 0; i < 300; i++) open.until(reply('coordinator of b/x', 'coordinator:b/x'));
+  first.raw.emit('close');
+  open.until(reply('alice'));
+});

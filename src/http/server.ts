@@ -21,7 +21,7 @@ import { acceptAnyBody, deferBodies } from './body.ts';
 import { answerError, answerText } from './errors.ts';
 import { ExecutionLog, type SharedLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
-import { OpenResponses } from './open-answers.ts';
+import { isPeerActor, OpenResponses } from './open-answers.ts';
 import { type ApiDocument, apiPage, describeApi } from './openapi.ts';
 import { delegationRoutes } from './peer-routes/delegation.ts';
 import { peerRoutes } from './peer-routes/peer.ts';
@@ -171,7 +171,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   rejectWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
   const { connections } = options;
-  if (connections) limitConnections(app.server, connections);
+  if (connections) limitWithPeers(app, connections);
   shedLoad(app, {
     measure: options.load,
     proxies: connections?.proxies ?? [],
@@ -203,6 +203,14 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   if (options.page) pageSignInRoutes(app, options.page);
   uiRoutes(app, { apiPage: () => apiPage(app.swagger() as ApiDocument), storeEndpoint: store.endpoint });
   return app;
+}
+
+/** Limits connections; managers whose signed requests were verified have a limit of their own. */
+function limitWithPeers(app: FastifyInstance, connections: ConnectionLimits): void {
+  const limiter = limitConnections(app.server, connections);
+  app.addHook('onSend', async ({ actor, raw }) => {
+    if (isPeerActor(actor ?? '')) limiter.recognizePeer(raw.socket);
+  });
 }
 
 function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs, open: OpenResponses): void {

@@ -19,8 +19,17 @@ export interface AuditTrail extends AuditLog {
   close(): void;
 }
 
+/** Where audited acts are shown besides the stream, if the backend has such a place. */
+interface AuditDisplay extends AuditLog {
+  close(): void;
+}
+
 /** Writes the audit stream to the file and to the standard output, as the settings say. */
-export function openAudit(config: Config, log: Pick<Logger, 'error' | 'info'>): AuditTrail {
+export function openAudit(
+  config: Config,
+  log: Pick<Logger, 'error' | 'info'>,
+  display?: AuditDisplay | undefined,
+): AuditTrail {
   const path = config.auditFile ?? (config.backend === 'local' ? join(config.dataDir, 'audit.jsonl') : undefined);
   const file = path === undefined ? undefined : new AuditFile(path, log);
   return {
@@ -28,11 +37,15 @@ export function openAudit(config: Config, log: Pick<Logger, 'error' | 'info'>): 
       const line = toLine(event);
       file?.write(line);
       if (config.auditStdout) process.stdout.write(line);
+      display?.record(event);
     },
     get problem() {
       return file?.problem;
     },
-    close: () => file?.close(),
+    close() {
+      file?.close();
+      display?.close();
+    },
   };
 }
 

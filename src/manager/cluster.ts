@@ -47,7 +47,7 @@ export async function openCluster(config: Config, objectStore: ClusterStore, log
 }
 
 async function openLocal(config: Config, log: Logger): Promise<OpenedCluster> {
-  const cluster = openLocalCluster({ directory: config.dataDir });
+  const cluster = openLocalCluster({ directory: config.dataDir, clusterId: config.clusterId });
   return {
     ...cluster,
     kubernetesVersion: '',

@@ -65,7 +65,7 @@ export async function startManager(
   const disk = opened.adopt(await openDiskSpace(config, log), (it) => it?.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
   const store = opened.adopt(await openStore(config, cluster, storeKeys, log, disk), (it) => it.close());
-  const audit = opened.adopt(openAudit(config, log), (it) => it.close());
+  const audit = opened.adopt(openAudit(config, log, cluster.kubernetes?.auditEvents()), (it) => it.close());
   const readiness = opened.adopt(openReadiness({ disk, store, cluster, audit }, log), (it) => it.close());
   const description = { ...describeStore(config), endpoint: store.endpoint };
   const meters = new Meters();
@@ -301,6 +301,7 @@ function openTokenVerifier(config: Config, log: Logger) {
     ...issuerSettings(config),
     groups: config.oidcGroups,
     audiences: config.oidcAudience,
+    idTokenIssuers: config.oidcIdTokenIssuers,
     groupsClaim: config.oidcGroupsClaim,
     usersAdmin: config.usersAdmin,
     logger: log,

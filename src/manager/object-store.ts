@@ -49,6 +49,7 @@ export async function openStore(
 export const toConnectionLimits = (config: Config): ConnectionLimits => ({
   total: config.maxConnections,
   perAddress: config.maxConnectionsPerAddress,
+  peers: Math.ceil(config.maxConnections / 8),
   proxies: config.trustedProxies,
 });
 

@@ -27,6 +27,8 @@ export interface ControlPlaneOptions {
   readonly site?: Site;
   /** Puts a delaying proxy before etcd (see `setEtcdDelay`). Only on loopback. */
   readonly slowEtcd?: boolean;
+  /** The quota of etcd in bytes, at which it rejects writes. Default: that of etcd, 2 GiB. */
+  readonly etcdQuota?: number;
 }
 
 /**
@@ -58,7 +60,7 @@ export class ControlPlane {
 
   /** Starts all parts and creates the manager's service account. */
   static async start(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
-    const { controllers = false, site: given, slowEtcd: lateEtcd = false } = options;
+    const { controllers = false, site: given, slowEtcd: lateEtcd = false, etcdQuota } = options;
     const binaries = await programs((line) => process.stderr.write(`${line}\n`));
     const site = given ?? (await loopback());
     await mkdir(join(site.directory, 'pki'));
@@ -78,7 +80,7 @@ export class ControlPlane {
     ]);
     const plane = new ControlPlane(site, certificates, binaries);
     try {
-      plane.#startEtcd();
+      plane.#startEtcd(etcdQuota);
       if (lateEtcd) plane.#etcdProxy = await DelayingProxy.start(site.ports.etcd);
       await plane.startApiServer();
       if (controllers) await plane.#startControllers();
@@ -155,6 +157,20 @@ export class ControlPlane {
     this.#etcdProxy.setDelay(lateness);
   }
 
+  /** What an operator does after objects were deleted from an etcd that is full: `etcdctl compact`, `defrag`, `alarm disarm`. */
+  async freeEtcdSpace(): Promise<void> {
+    const ask = async (path: string, body: object): Promise<unknown> => {
+      const url = `http://127.0.0.1:${this.#site.ports.etcd}/v3/${path}`;
+      const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) });
+      if (!answer.ok) throw new Error(`etcd answered ${answer.status}: ${await answer.text()}`);
+      return answer.json();
+    };
+    const { header } = (await ask('maintenance/status', {})) as { header: { revision: string } };
+    await ask('kv/compaction', { revision: header.revision, physical: true });
+    await ask('maintenance/defragment', {});
+    await ask('maintenance/alarm', { action: 'DEACTIVATE', alarm: 'NOSPACE' });
+  }
+
   async stop({ keep = false } = {}): Promise<void> {
     this.admin.close();
     await this.#processes.stop();
@@ -162,7 +178,7 @@ export class ControlPlane {
     if (!keep) await rm(this.directory, { recursive: true, force: true });
   }
 
-  #startEtcd(): void {
+  #startEtcd(quota?: number): void {
     const client = `http://127.0.0.1:${this.#site.ports.etcd}`;
     const peers = `http://127.0.0.1:${this.#site.ports.peers}`;
     const flags = {
@@ -176,6 +192,7 @@ export class ControlPlane {
       // Data of a test need not survive a crash of the machine.
       'unsafe-no-fsync': true,
       'log-level': 'warn',
+      ...(quota !== undefined && { 'quota-backend-bytes': quota }),
     };
     this.#etcd = this.#processes.start('etcd', this.#binaries.etcd, toArgs(flags));
   }

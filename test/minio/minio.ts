@@ -18,6 +18,8 @@ export interface MinioOptions {
   readonly hooks?: Hooks;
   /** What it authenticates itself with at the hooks. */
   readonly token?: string;
+  /** Where its data is; a directory of its own if left out. */
+  readonly data?: string;
   /** Where it listens; loopback if left out. */
   readonly host?: string;
   /** With this certificate, or, if true, with one that nobody has signed. */
@@ -93,7 +95,7 @@ export class Minio {
       this.#directory,
       '--address',
       new URL(this.endpoint).host,
-      join(this.#directory, 'data'),
+      this.#options.data ?? join(this.#directory, 'data'),
     ];
     const variables = Object.entries(this.#environment()).map(([name, value]) => `${name}=${value}`);
     const started = this.#processes.start('minio', 'env', [...variables, this.#binary, ...server]);

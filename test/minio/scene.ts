@@ -1,7 +1,7 @@
 import { Outside } from '../support/jobs.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
-import { bothAt, type Hooks, Minio } from './minio.ts';
+import { bothAt, type Hooks, Minio, type MinioOptions } from './minio.ts';
 
 /** A manager in this process and the MinIO that it uses and that sends its events there. Both can go and come back. */
 export class Scene implements AsyncDisposable {
@@ -17,9 +17,9 @@ export class Scene implements AsyncDisposable {
     this.outside = new Outside(`http://127.0.0.1:${port}`);
   }
 
-  static async start(hooks: (url: string) => Hooks = bothAt): Promise<Scene> {
+  static async start(hooks: (url: string) => Hooks = bothAt, options: Pick<MinioOptions, 'data'> = {}): Promise<Scene> {
     const [port = 0] = await freePorts(1);
-    const minio = await Minio.start({ hooks: hooks(hookAt(port)) });
+    const minio = await Minio.start({ ...options, hooks: hooks(hookAt(port)) });
     const scene = new Scene(minio, port);
     await scene.startManager();
     return scene;

@@ -250,3 +250,12 @@ test('STS: a short duration, the keys of a session, and an unsupported policy ar
   assert.match(await ask(ANA, { Policy: strange }), /^MalformedPolicy/);
   assert.equal(await ask(ANA, { Policy: ' '.repeat(2_049) }), 'InvalidParameterValue');
 });
+
+test('STS: a form with too many fields is rejected', async () => {
+  await using store = await startStore();
+  const sts = new STSClient(configFor(store.endpoint, ANA));
+  const PolicyArns = Array.from({ length: 100 }, (_, i) => ({ arn: `arn:aws:iam::0:policy/${i}` }));
+  const asked = sts.send(new AssumeRoleCommand({ RoleArn: 'arn:aws:iam::0:role/x', RoleSessionName: 'x', PolicyArns }));
+  await assert.rejects(asked, { name: 'InvalidParameterValue', message: 'The form has more than 16 fields.' });
+  sts.destroy();
+});

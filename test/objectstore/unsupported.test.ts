@@ -3,6 +3,7 @@ import { createHmac, hash } from 'node:crypto';
 import { test } from 'node:test';
 import * as s3 from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import { listOperations, type OperationSelector } from '../../src/s3-server/http/route.ts';
 import { sign } from './signed-request.ts';
 import { ANA, BEN, codeOf, startStore, type TestStore } from './start-store.ts';
 
@@ -384,4 +385,48 @@ test('presigned URLs: the names of headers in the query may be in upper case', a
   );
   const object = store.store.statObject({ bucket: Bucket, key: Key });
   assert.deepEqual([object?.tags, object?.headers['x-amz-meta-a']], [{ b: '2' }, '1']);
+});
+
+/** Values of the parameters that select an operation. */
+const SELECTING: Readonly<Record<string, string>> = { 'list-type': '2', uploadId: 'none&partNumber=1' };
+
+/** A request of this operation, with which the generated tests below change nothing: each of them must be rejected. */
+function requestFor({ level, method, query, copying }: OperationSelector): Sent & { headers: Record<string, string> } {
+  const path = { service: '/', bucket: `/${Bucket}`, object: OBJECT }[level];
+  const value = SELECTING[query];
+  // Only an upload of a part has a part number.
+  const select = query === 'uploadId' && method !== 'PUT' ? 'uploadId=none' : `${query}${value ? `=${value}` : ''}`;
+  const headers: Record<string, string> = copying ? { 'x-amz-copy-source': `${Bucket}/${Key}` } : {};
+  const body = query === 'delete' ? `<Delete><Object><Key>${Key}</Key></Object></Delete>` : '';
+  return { method, path: `${path}${query === '' ? '' : `?${select}`}`, headers, body };
+}
+
+const nameOf = ({ level, method, query, copying }: OperationSelector) =>
+  `${method} ${level}${query && `?${query}`}${copying ? ' (copy)' : ''}`;
+
+/** There is no bucket yet whose owner could be expected, or the request is for all buckets. */
+const WITHOUT_OWNER = new Set(['PUT bucket', 'GET service']);
+
+test('every operation: an unknown sub-resource or header is rejected, and so is a bucket of another owner than expected', async () => {
+  await using store = await startWithObject();
+  const operations = listOperations();
+  assert.ok(operations.length > 40, String(operations.length));
+  for (const operation of operations) {
+    const request = requestFor(operation);
+    const { path, headers } = request;
+    const mark = path.includes('?') ? '&' : '?';
+    await assertRefused(store, { ...request, path: `${path}${mark}somethingNew=1` });
+    await assertRefused(store, { ...request, path: `${path}${mark}somethingElse` });
+    for (const unknown of ['x-amz-something-new', 'x-amz-server-side-encryption', 'x-amz-write-offset-bytes']) {
+      await assertRefused(store, { ...request, headers: { ...headers, [unknown]: '1' } });
+    }
+    if (WITHOUT_OWNER.has(nameOf(operation))) continue;
+    const before = await stateOf(store);
+    const expecting = { ...headers, 'x-amz-expected-bucket-owner': BEN.accessKey };
+    const { status, text } = await send(store, { ...request, headers: expecting });
+    // A request that deletes several objects is answered for each of them.
+    assert.equal(status, operation.query === 'delete' ? 200 : 403, `${nameOf(operation)}: ${text}`);
+    if (operation.method !== 'HEAD') assert.match(text, /<Code>AccessDenied<\/Code>/, nameOf(operation));
+    assert.deepEqual(await stateOf(store), before, nameOf(operation));
+  }
 });

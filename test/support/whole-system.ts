@@ -98,7 +98,7 @@ const FEDERATION: readonly WholeSystemTests[] = [
   { file: 'federation/members-away', id: 'oscar-cluster' },
   { file: 'federation/quickstart', id: 'oscar-cluster' },
   { file: 'federation/worker-definition', id: 'oscar-cluster-a' },
-  { file: 'federation/forged-requests', id: 'oscar-cluster-a' },
+  { file: 'security/forged-requests', id: 'oscar-cluster-a' },
   { file: 'federation/go-members' },
 ];
 

@@ -9,6 +9,7 @@ import {
   type SettingsStore,
   StoreError,
 } from '../../ports/index.ts';
+import { KubernetesAuditEvents } from './audit-events.ts';
 import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapacity } from './capacity/index.ts';
 import { Api, type ApiMetrics, type RateLimit } from './client/api.ts';
 import { readEndpoint } from './client/endpoint.ts';
@@ -83,6 +84,8 @@ export interface KubernetesCluster {
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
   /** The logs of the managers, if they run as a Deployment of this name. */
   readonly managersLog: (name: string) => ManagersLog;
+  /** Shows audited acts as Events. Close it before the cluster. */
+  readonly auditEvents: () => KubernetesAuditEvents;
   readonly metrics: () => KubernetesMetrics;
   /** Version of the API server: `v1.34.4`. */
   readonly version: string;
@@ -230,6 +233,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     reconcileCompanions: (signal) => services.reconcileCompanions(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
     managersLog: (name) => new ManagersLog(api, { namespace, name, report }),
+    auditEvents: () => new KubernetesAuditEvents({ api, namespace, report }),
     metrics: () => ({
       ...api.metrics,
       live: services.live && store.live,

@@ -85,8 +85,17 @@ function readHolder(file: string): string {
 /**
  * Why the manager cannot use a data directory. `in-use`: another manager has locked it. `unusable`: it cannot be created,
  * written or read. `damaged`: files of it are missing or damaged. `newer`: a later version of the program has written it. The key that encrypts secrets is `key-missing`,
- * `key-exposed` (other users can read it) or `key-wrong` (not a key, or not the key of this database).
+ * `key-exposed` (other users can read it) or `key-wrong` (not a key, or not the key of this database). `other-cluster`: it is the
+ * data of a cluster with another id.
  */
-type DataDirectoryErrorCode = 'in-use' | 'unusable' | 'damaged' | 'newer' | 'key-missing' | 'key-exposed' | 'key-wrong';
+type DataDirectoryErrorCode =
+  | 'in-use'
+  | 'unusable'
+  | 'damaged'
+  | 'newer'
+  | 'key-missing'
+  | 'key-exposed'
+  | 'key-wrong'
+  | 'other-cluster';
 
 export class DataDirectoryError extends OscarError<DataDirectoryErrorCode> {}

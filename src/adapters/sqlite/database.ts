@@ -320,6 +320,13 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX jobs_of_invoker ON jobs (invoker, state, accepted_at, seq) WHERE standing <> 'hidden';
   CREATE INDEX jobs_of_principal ON jobs (principal, state, accepted_at, seq) WHERE standing <> 'hidden';
   `,
+  `
+  -- The id of the cluster whose data this is.
+  CREATE TABLE cluster (
+    row        INTEGER PRIMARY KEY CHECK (row = 1),
+    cluster_id TEXT NOT NULL
+  ) STRICT;
+  `,
 ];
 
 const BYTES = 12;

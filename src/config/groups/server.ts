@@ -32,7 +32,8 @@ export const server = {
     kind: kind.count,
     default: '8192',
     meaning:
-      'Open connections of all clients together, at the port of the manager and at that of its object store each.',
+      'Open connections of all clients together, at the port of the manager and at that of its object store each. Managers of ' +
+      'a federation have an eighth as many of their own at the port of the manager.',
   },
   maxConnectionsPerAddress: {
     name: 'OSCAR_MAX_CONNECTIONS_PER_ADDRESS',

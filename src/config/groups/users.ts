@@ -66,6 +66,14 @@ export const users = {
       'or the audience that they request. If empty, tokens of every application of the issuers are accepted, and the manager ' +
       'warns about it.',
   },
+  oidcIdTokenIssuers: {
+    name: 'OIDC_ID_TOKEN_ISSUERS',
+    kind: kind.issuers,
+    default: '',
+    meaning:
+      'Issuers whose access tokens have the form of ID tokens, such as Dex. Their ID tokens for an entry of `OIDC_AUDIENCE` are ' +
+      'accepted too, because nothing distinguishes the two. Needs `OIDC_AUDIENCE`.',
+  },
   oidcClientId: {
     name: 'OIDC_CLIENT_ID',
     kind: kind.text,

@@ -35,6 +35,8 @@ export interface TokenVerifierOptions extends IssuerSettings {
    * issuers are accepted (S14).
    */
   readonly audiences?: readonly string[] | undefined;
+  /** Issuers whose access tokens have the form of ID tokens: their ID tokens are accepted too (decision 0066). */
+  readonly idTokenIssuers?: readonly string[] | undefined;
   /** Claim with the groups, as in {@link readGroups}. */
   readonly groupsClaim?: string | undefined;
   /** Uids of operators. */
@@ -64,7 +66,13 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       );
     }
     const issuer = await connect();
-    const claims = await verifyToken(token, issuer, { issuer: url, audiences: options.audiences ?? [], now });
+    const { audiences = [], idTokenIssuers = [] } = options;
+    const claims = await verifyToken(token, issuer, {
+      issuer: url,
+      audiences,
+      idTokens: idTokenIssuers.includes(url),
+      now,
+    });
     const uid = names.uidFor(url, claims.sub);
     const subject = String(claims.sub);
     const { groups, userinfo } = await findGroups(token, subject, claims, issuer);

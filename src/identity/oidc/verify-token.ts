@@ -49,6 +49,15 @@ function isAccessToken({ typ = '' }: JWTHeaderParameters, claims: JWTPayload): b
   return claims.aud === undefined || ACCESS_TOKEN_CLAIMS.some((claim) => claim in claims);
 }
 
+/**
+ * Whether a token is an ID token, or has the form of one as the access tokens of Dex have, for one of the audiences. `azp` is not
+ * enough: an ID token is meant for its `aud` alone (OpenID Connect Core §3.1.3.7).
+ */
+function isIdTokenFor({ typ = '' }: JWTHeaderParameters, claims: JWTPayload, audiences: readonly string[]): boolean {
+  const isOther = claims['typ'] !== undefined || claims['token_use'] !== undefined;
+  return ['', 'jwt'].includes(typ.toLowerCase()) && !isOther && isFor({ aud: claims.aud ?? [] }, audiences);
+}
+
 /** Whether a token is for one of the audiences, or was issued to one of them: `azp`, which RFC 9068 calls `client_id`. */
 function isFor({ aud = [], azp, client_id }: JWTPayload, audiences: readonly string[]): boolean {
   const named: unknown[] = [...(typeof aud === 'string' ? [aud] : aud), azp, client_id];
@@ -62,6 +71,8 @@ export interface VerifyOptions {
   readonly issuer: string;
   /** Empty: every audience is accepted. */
   readonly audiences: readonly string[];
+  /** Accept ID tokens for one of the audiences too (decision 0066). */
+  readonly idTokens?: boolean;
   readonly now: () => number;
 }
 
@@ -79,7 +90,8 @@ export async function verifyToken(token: string, issuer: Issuer, options: Verify
       if (error instanceof errors.JWKSMultipleMatchingKeys) return verifyWithAny(error, token, checks);
       throw error;
     });
-    if (!isAccessToken(protectedHeader, payload)) {
+    const isIdToken = options.idTokens === true && isIdTokenFor(protectedHeader, payload, options.audiences);
+    if (!isIdToken && !isAccessToken(protectedHeader, payload)) {
       throw new IdentityError(
         'bad-token',
         'this is not an access token but a token of another kind: send the access token',

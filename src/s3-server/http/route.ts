@@ -218,6 +218,29 @@ export function findOperation(exchange: Exchange): Operation {
   return run;
 }
 
+/** How a request selects an operation. */
+export interface OperationSelector {
+  readonly level: 'service' | 'bucket' | 'object';
+  readonly method: string;
+  /** The query parameter; empty if the operation has none. */
+  readonly query: string;
+  /** Whether the request names a source to copy. */
+  readonly copying: boolean;
+}
+
+/** All operations of the store, for tests that must hold for each of them. */
+export function listOperations(): OperationSelector[] {
+  const levels = { service: SERVICE_ROUTES, bucket: BUCKET_ROUTES, object: OBJECT_ROUTES } as const;
+  return Object.entries(levels).flatMap(([level, methods]) =>
+    Object.entries(methods).flatMap(([method, routes]) =>
+      Object.entries(routes).flatMap(([query, { copying }]) => {
+        const selector = { level: level as keyof typeof levels, method, query };
+        return [{ ...selector, copying: false }, ...(copying ? [{ ...selector, copying: true }] : [])];
+      }),
+    ),
+  );
+}
+
 function tableFor(bucket: string, key: string): Readonly<Record<string, Routes>> {
   if (bucket === '') return SERVICE_ROUTES;
   return key === '' ? BUCKET_ROUTES : OBJECT_ROUTES;

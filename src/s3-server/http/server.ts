@@ -28,6 +28,9 @@ const STOP_TIME = 5_000;
 /** The body of an STS request: a few fields and a policy of 2,048 characters, each at most nine bytes when form-encoded. */
 const MAX_FORM_BYTES = 32 * 1024;
 
+/** Twice the fields that STS knows. */
+const MAX_FORM_FIELDS = 16;
+
 /** Called with errors that the client did not cause. */
 export type ReportFault = (error: unknown, about: { requestId: string; method: string; path: string }) => void;
 
@@ -153,7 +156,11 @@ export class S3Server {
     proceed();
     const { data } = await receiveInMemory(request, { length });
     const { signer } = authenticateSts(request, target, data, this.#store);
-    return assumeRole(signer, new URLSearchParams(data.toString('utf8')), this.#store.identities, requestId);
+    const form = data.toString('utf8');
+    if (form.split('&', MAX_FORM_FIELDS + 1).length > MAX_FORM_FIELDS) {
+      throw new S3Error('InvalidParameterValue', `The form has more than ${MAX_FORM_FIELDS} fields.`);
+    }
+    return assumeRole(signer, new URLSearchParams(form), this.#store.identities, requestId);
   }
 
   #findCorsRules({ bucket }: RequestTarget): readonly CorsRule[] | undefined {

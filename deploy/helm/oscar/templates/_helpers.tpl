@@ -103,6 +103,7 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- with .Values.oidc.issuers }}{{ $_ := set $settings "OIDC_ISSUERS" . }}{{ end -}}
 {{- with .Values.oidc.issuerAliases }}{{ $_ := set $settings "OIDC_ISSUER_ALIASES" . }}{{ end -}}
 {{- with .Values.oidc.equalIssuers }}{{ $_ := set $settings "OIDC_EQUAL_ISSUERS" . }}{{ end -}}
+{{- with .Values.oidc.idTokenIssuers }}{{ $_ := set $settings "OIDC_ID_TOKEN_ISSUERS" . }}{{ end -}}
 {{- with .Values.oidc.audience }}{{ $_ := set $settings "OIDC_AUDIENCE" . }}{{ end -}}
 {{- with .Values.oidc.groups }}{{ $_ := set $settings "OIDC_GROUPS" . }}{{ end -}}
 {{- with .Values.oidc.clientId }}{{ $_ := set $settings "OIDC_CLIENT_ID" . }}{{ end -}}

@@ -3,11 +3,11 @@ import { after, before, test } from 'node:test';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { exportJWK, exportSPKI, generateKeyPair, importJWK, SignJWT, UnsecuredJWT } from 'jose';
-import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
-import { ALICE } from '../../../test/support/issuer-users.ts';
-import type { TokenVerifier } from '../authenticate.ts';
-import { IdentityError } from '../errors.ts';
-import { createTokenVerifier } from './token-verifier.ts';
+import type { TokenVerifier } from '../../src/identity/authenticate.ts';
+import { IdentityError } from '../../src/identity/errors.ts';
+import { createTokenVerifier } from '../../src/identity/oidc/token-verifier.ts';
+import { type Issuer, startIssuer } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 
 /** Tokens that must be rejected (S1). Each differs from a valid one as its test name says. */
 
@@ -188,6 +188,27 @@ for (const { name, claims, typ } of accepted) {
     assert.equal((await oidc.verify(token)).uid, ALICE.sub);
   });
 }
+
+test('token verification: of an issuer like Dex, ID tokens for an audience of ours are accepted, and no others', async () => {
+  const dex = createTokenVerifier({
+    issuers: [issuer.url],
+    idTokenIssuers: [issuer.url],
+    groups: ['/oscar'],
+    audiences: ['oscar'],
+    usersAdmin: [],
+  });
+  const sign = (claims: object, typ?: string) =>
+    issuer.sign(
+      { ...good(), scope: undefined, at_hash: 'x', nonce: 'y', ...claims },
+      { alg: 'RS256', ...(typ && { typ }) },
+    );
+  assert.equal((await dex.verify(await sign({}))).uid, ALICE.sub);
+  const others = [{ aud: 'another-app' }, { aud: 'another-app', azp: 'oscar' }, { aud: undefined }, { typ: 'Refresh' }];
+  for (const claims of [...others, { typ: 'Logout' }, { exp: now() - 60 }]) {
+    await assert.rejects(async () => dex.verify(await sign(claims)), { code: 'bad-token' }, JSON.stringify(claims));
+  }
+  await assert.rejects(async () => dex.verify(await sign({}, 'logout+jwt')), { code: 'bad-token' });
+});
 
 test('token verification: clocks may differ by a few seconds', async () => {
   await oidc.verify(await issuer.sign({ ...good(), exp: now() - 5 }));

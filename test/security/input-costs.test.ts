@@ -2,19 +2,19 @@ import assert from 'node:assert/strict';
 import diagnostics from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { parseJson } from '../src/lib/json.ts';
-import { OscarError } from '../src/lib/oscar-error.ts';
-import { loopProblems, present, readDefinition, ServiceSchema, settleSecrets } from '../src/model/service/index.ts';
-import { aService } from '../src/model/service/service.fixture.ts';
-import { permits, readPolicy } from '../src/s3-server/access/authorization.ts';
-import { corsHeaders, preflight, readCors } from '../src/s3-server/http/cors.ts';
-import { S3Error } from '../src/s3-server/lib/errors.ts';
-import { compileWildcard } from '../src/s3-server/lib/wildcard.ts';
-import { readXml } from '../src/s3-server/lib/xml.ts';
-import { sign } from './objectstore/signed-request.ts';
-import { ANA, startStore } from './objectstore/start-store.ts';
-import { assertLinearCost, type GrowingInput, growingInputs, HOSTILE_TEXTS } from './support/cpu-cost.ts';
-import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
+import { parseJson } from '../../src/lib/json.ts';
+import { OscarError } from '../../src/lib/oscar-error.ts';
+import { loopProblems, present, readDefinition, ServiceSchema, settleSecrets } from '../../src/model/service/index.ts';
+import { aService } from '../../src/model/service/service.fixture.ts';
+import { permits, readPolicy } from '../../src/s3-server/access/authorization.ts';
+import { corsHeaders, preflight, readCors } from '../../src/s3-server/http/cors.ts';
+import { S3Error } from '../../src/s3-server/lib/errors.ts';
+import { compileWildcard } from '../../src/s3-server/lib/wildcard.ts';
+import { readXml } from '../../src/s3-server/lib/xml.ts';
+import { sign } from '../objectstore/signed-request.ts';
+import { ANA, startStore } from '../objectstore/start-store.ts';
+import { assertLinearCost, type GrowingInput, growingInputs, HOSTILE_TEXTS } from '../support/cpu-cost.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 /** No input costs more than its size: every input of the manager and of the store, at its limit and at half of it. */
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { ADMIN, call, temporaryDirectory } from './support/manager.ts';
-import { type ManagerProcess, startProcess } from './support/process.ts';
+import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
+import { type ManagerProcess, startProcess } from '../support/process.ts';
 
 /**
  * Bodies just below the limit of 2 MiB. With an algorithm that compares each entry or each character with all others,

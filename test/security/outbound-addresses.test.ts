@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { allowedAddresses, type Network } from './allowed-address.ts';
+import { allowedAddresses, type Network } from '../../src/lib/http/allowed-address.ts';
 
 const publicOnly = over('https');
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 /** A route of the manager, as it was registered: the table is the manager's own, so that no new route is left out. */
 interface Route {
