@@ -74,6 +74,18 @@ test('test suites: every test file is in exactly one', () => {
   assert.deepEqual(inSuites.toSorted(), tests.toSorted());
 });
 
+test('test suites: campaigns, programs and the page are not in npm test, which names the command that runs them', () => {
+  for (const [suite, file] of [
+    ['campaigns', 'test/jobs-chaos.test.ts'],
+    ['programs', 'test/cli/up.test.ts'],
+    ['page', 'test/page/page.test.ts'],
+  ]) {
+    assert.throws(() => matchingFiles(PLAIN, [String(file)], root), {
+      message: `${file} is tested by another command: npm run test:${suite} -- ${file}`,
+    });
+  }
+});
+
 test('test suites: the time of a test, the time of a file and the files at once are those of the suite', () => {
   const limited = testOptions({ concurrency: 3, timeoutMs: 300_000, fileLimit: true });
   assert.deepEqual(limited, [

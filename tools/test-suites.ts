@@ -7,6 +7,8 @@ export interface Suite {
   readonly command: string;
   /** Globs, relative to the repository. */
   readonly files: readonly string[];
+  /** Globs of files that other suites run. */
+  readonly except?: readonly string[];
   /** A program that builds what the tests need, once. */
   readonly build?: string;
   /** Files at the same time; by default as many as there are cores, less one. */
@@ -19,10 +21,20 @@ export interface Suite {
   readonly compileCache: boolean;
 }
 
-/** What needs npm packages only. */
+/** Campaigns that take minutes of CPU time: whole clusters under random faults, and the cost of every input. */
+const CAMPAIGNS = ['test/*-chaos.test.ts', 'test/input-costs.test.ts'];
+
+/** The programs as people start them: `oscar up`, the scripts of npm, and every command of the pages. */
+const PROGRAMS = ['test/cli/{up,npm,docs}.test.ts'];
+
+/** Tests of the page in a browser. */
+const PAGE = ['test/page/**/*.test.ts'];
+
+/** What needs npm packages only, and is fast enough for every change. */
 export const PLAIN: Suite = {
   command: 'npm test',
   files: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts', 'deploy/**/*.test.ts', 'web/**/*.test.ts'],
+  except: [...CAMPAIGNS, ...PROGRAMS, ...PAGE],
   concurrency: 3,
   timeoutMs: Number(process.env['OSCAR_TEST_TIMEOUT'] || 600_000),
   fileLimit: true,
@@ -31,6 +43,9 @@ export const PLAIN: Suite = {
 
 export const SUITES: ReadonlyMap<string, Suite> = new Map<string, Suite>([
   ['plain', PLAIN],
+  ['campaigns', { ...PLAIN, command: 'npm run test:campaigns', files: CAMPAIGNS, except: [] }],
+  ['programs', { ...PLAIN, command: 'npm run test:programs', files: PROGRAMS, except: [] }],
+  ['page', { ...PLAIN, command: 'npm run test:page', files: PAGE, except: [] }],
   [
     'kubernetes',
     {
@@ -121,7 +136,8 @@ export function matchingFiles(suite: Suite, patterns: readonly string[], root: s
   return [...new Set(found)].toSorted();
 }
 
-export const filesOf = ({ files }: Suite, root: string): string[] => globSync(files, { cwd: root });
+export const filesOf = ({ files, except = [] }: Suite, root: string): string[] =>
+  globSync(files, { cwd: root, exclude: except });
 
 function matcher(pattern: string, root: string): (file: string) => boolean {
   const path = relative(root, resolve(root, pattern));

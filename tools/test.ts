@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { matchingFiles, SUITES, type Suite, testOptions } from './test-suites.ts';
+import { filesOf, matchingFiles, SUITES, type Suite, testOptions } from './test-suites.ts';
 
 /**
  * Runs a suite of tests: `node tools/test.ts <suite> [pattern…] [options of node --test]`. `all` is lint and then the plain
@@ -27,7 +27,7 @@ become([...testOptions(suite), ...options, ...files], {
 });
 
 function filesToRun(from: Suite): readonly string[] {
-  if (patterns.length === 0) return from.files;
+  if (patterns.length === 0) return filesOf(from, root);
   try {
     return matchingFiles(from, patterns, root);
   } catch (error) {
