@@ -16,6 +16,7 @@ export async function renderOpenApi(): Promise<string> {
     keysOf: () => Promise.reject(new Error('not used for the document')),
     rotateKeys: () => Promise.reject(new Error('not used for the document')),
     jobs: { maxEventBytes: 1 } as Jobs,
+    viewClusters: () => Promise.reject(new Error('not used for the document')),
     figures: {
       meters: new Meters(),
       deployment: singleProcess('', 0),

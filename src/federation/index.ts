@@ -5,7 +5,7 @@ export type { Coordination, FederationCondition } from './coordinator/coordinati
 export { createFederation } from './coordinator/create-federation.ts';
 export { Ledgers } from './coordinator/ledger.ts';
 export { resolveMemberAddress } from './coordinator/member-access.ts';
-export { type MemberEvent, MemberWatch, membersView } from './coordinator/members-view.ts';
+export { type MemberEvent, MemberWatch, membersView, readMemberStates } from './coordinator/members-view.ts';
 export { ownServices } from './coordinator/own-services.ts';
 export { ABANDONED, Reconciler, recoverFederations } from './coordinator/reconcile.ts';
 export { recordDeparture } from './coordinator/results.ts';

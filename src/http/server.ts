@@ -27,6 +27,7 @@ import { delegationRoutes } from './peer-routes/delegation.ts';
 import { peerRoutes } from './peer-routes/peer.ts';
 import { workerRequestRoutes } from './peer-routes/worker-requests.ts';
 import { type Meters, meterRequests } from './prometheus.ts';
+import { type AdministrationDeps, administrationRoutes } from './routes/administration.ts';
 import { bucketsRoutes } from './routes/buckets.ts';
 import { type ClustersDeps, clustersRoutes } from './routes/clusters.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
@@ -36,7 +37,7 @@ import { executionLogRoutes } from './routes/executions.ts';
 import { federationRoutes } from './routes/federation.ts';
 import { federationTokenRoutes } from './routes/federation-token.ts';
 import { healthRoutes, type Unreadiness } from './routes/health.ts';
-import { type Info, type InfoDeps, infoRoutes } from './routes/info.ts';
+import { type Info, type InfoDeps, infoRoutes, readInfo } from './routes/info.ts';
 import { type Enter, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
@@ -96,6 +97,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly readTimeoutMs: number;
   /** Receives the acts of callers. */
   readonly audit?: AuditLog | undefined;
+  readonly auditRecords?: AdministrationDeps['auditRecords'];
   /** Without it, connections have no limits. */
   readonly connections?: ConnectionLimits;
   readonly logger?: FastifyBaseLogger;
@@ -184,6 +186,14 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   healthRoutes(app, options.unreadiness);
   infoRoutes(app, options);
   const nodes = () => options.jobs?.capacity.nodes() ?? [];
+  administrationRoutes(app, {
+    authenticator,
+    readInfo: () => readInfo(options, true),
+    unreadiness: options.unreadiness ?? (() => []),
+    nodes,
+    coordination: federations.coordination,
+    auditRecords: options.auditRecords,
+  });
   configRoutes(app, { ...options, authenticator, store, nodes, settings: catalog.settings });
   servicesRoutes(app, { ...options, view: createServiceView(store) });
   serviceAuthRoutes(app, deps);

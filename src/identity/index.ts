@@ -15,7 +15,7 @@ export { attachGrant, detachGrants, findGrant } from './grants/attach.ts';
 export type { GrantErrorCode } from './grants/errors.ts';
 export { expireRetainedGrants } from './grants/retain.ts';
 export { namespaceFor } from './namespace.ts';
-export { type PageGrant, PageSignIn } from './oidc/page-sign-in.ts';
+export { DEVICE_CODE_GRANT, type PageGrant, PageSignIn } from './oidc/page-sign-in.ts';
 export { createTokenVerifier } from './oidc/token-verifier.ts';
 export { ownerNameLabel } from './owner-name-label.ts';
 export type { Admin, Principal, User } from './principal.ts';

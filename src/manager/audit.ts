@@ -1,8 +1,8 @@
-import { closeSync, fchmodSync, fstatSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
-import type { AuditEvent, AuditLog } from '../ports/index.ts';
+import type { AuditEvent, AuditLog, AuditRecord } from '../ports/index.ts';
 
 /** The version of the format (docs/operation.md#audit). */
 const FORMAT = 1;
@@ -13,7 +13,15 @@ const RETRY_MS = 1_000;
 /** Lines that wait for a file that cannot be written. Fewer: events are lost sooner. More: memory, some 300 bytes each. */
 const MOST_WAITING = 10_000;
 
+/** Records that the page shows. More: more memory, some 500 bytes each. */
+const RECENT = 1_000;
+
+/** How much of an existing file is read for them at the start. */
+const RECENT_BYTES = 256 * 1024;
+
 export interface AuditTrail extends AuditLog {
+  /** The newest records that this manager knows, newest first. */
+  recent(): readonly AuditRecord[];
   /** Why events are not written; undefined if they are. */
   readonly problem: string | undefined;
   close(): void;
@@ -31,14 +39,19 @@ export function openAudit(
   display?: AuditDisplay | undefined,
 ): AuditTrail {
   const path = config.auditFile ?? (config.backend === 'local' ? join(config.dataDir, 'audit.jsonl') : undefined);
+  const recent = path === undefined ? [] : readLastRecords(path);
   const file = path === undefined ? undefined : new AuditFile(path, log);
   return {
     record(event) {
-      const line = toLine(event);
+      const record = toRecord(event);
+      recent.push(record);
+      if (recent.length > 2 * RECENT) recent.splice(0, recent.length - RECENT);
+      const line = `${JSON.stringify(record)}\n`;
       file?.write(line);
       if (config.auditStdout) process.stdout.write(line);
       display?.record(event);
     },
+    recent: () => recent.slice(-RECENT).toReversed(),
     get problem() {
       return file?.problem;
     },
@@ -49,20 +62,42 @@ export function openAudit(
   };
 }
 
-const toLine = ({ action, actor, object, outcome, reason, request, address, count, details }: AuditEvent): string =>
-  `${JSON.stringify({
-    audit: FORMAT,
-    time: new Date().toISOString(),
-    action,
-    actor,
-    object,
-    outcome,
-    reason,
-    request,
-    address,
-    count,
-    details,
-  })}\n`;
+/** `undefined` fields are not written. */
+const toRecord = (event: AuditEvent): AuditRecord => {
+  const { action, actor, object, outcome, reason, request, address, count, details } = event;
+  const time = new Date().toISOString();
+  return { audit: FORMAT, time, action, actor, object, outcome, reason, request, address, count, details };
+};
+
+const toLine = (event: AuditEvent): string => `${JSON.stringify(toRecord(event))}\n`;
+
+/** The last records of an existing file. Lines that are not complete are left out, as is the first, which may be cut. */
+export function readLastRecords(path: string): AuditRecord[] {
+  let descriptor: number | undefined;
+  try {
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+    if (size === 0) return [];
+    descriptor = openSync(path, 'r');
+    const buffer = Buffer.alloc(Math.min(size, RECENT_BYTES));
+    const read = readSync(descriptor, buffer, 0, buffer.length, size - buffer.length);
+    const lines = buffer.subarray(0, read).toString('utf8').split('\n');
+    return lines.slice(size > RECENT_BYTES ? 1 : 0).flatMap(parseRecord);
+  } catch {
+    // A file that cannot be opened is reported when it is opened for writing.
+    return [];
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+function parseRecord(line: string): AuditRecord[] {
+  try {
+    const record = JSON.parse(line) as AuditRecord;
+    return record.audit === FORMAT ? [record] : [];
+  } catch {
+    return [];
+  }
+}
 
 /**
  * A file to which lines are appended. It is opened again when its name belongs to another file, so that it can be rotated

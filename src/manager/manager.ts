@@ -176,6 +176,7 @@ export async function startManager(
     corsOrigins: config.corsOrigins,
     readTimeoutMs: config.readTimeoutSeconds * 1000,
     audit,
+    auditRecords: () => audit.recent(),
     connections: toConnectionLimits(config),
     logger: log,
   });

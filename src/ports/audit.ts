@@ -54,6 +54,12 @@ export interface AuditEvent {
   readonly details?: Readonly<Record<string, string | number>> | undefined;
 }
 
+/** An event as it is written: with the version of the format and its time. */
+export interface AuditRecord extends AuditEvent {
+  readonly audit: number;
+  readonly time: string;
+}
+
 /** Receives security-relevant acts. */
 export interface AuditLog {
   /** Never throws and does not wait: a stream that cannot be written is reported to the operator. */

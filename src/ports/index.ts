@@ -1,4 +1,4 @@
-export { type AuditAction, type AuditEvent, type AuditLog, NO_AUDIT } from './audit.ts';
+export { type AuditAction, type AuditEvent, type AuditLog, type AuditRecord, NO_AUDIT } from './audit.ts';
 export type { BlobEntry, BlobStore } from './blob-store.ts';
 export { type Capacity, explainRefusal, type NodeCapacity, type NodeState, type Obstacle } from './capacity.ts';
 export { cursorAfter, cursorExpired, cursorPosition, decodeCursor, encodeCursor, listAllPages } from './cursor.ts';

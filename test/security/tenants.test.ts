@@ -26,6 +26,7 @@ GET /ui/*                                                 open     open     open
 HEAD /ui/*                                                open     open     open  open    open    open  open   open
 GET /ui/config.json                                       open     open     open  open    open    open  open   open
 GET /ui/sign-in                                           open     open     open  open    open    open  open   open
+POST /ui/sign-in/device                                   open     open     open  open    open    open  open   open
 POST /ui/sign-in/token                                    open     open     open  open    open    open  open   open
 GET /metrics                                              401      403      403   403     200     401   401    401
 GET /system/info                                          401      200      200   200     200     401   401    401
@@ -34,6 +35,8 @@ GET /system/events                                        401      200      200 
 GET /system/config                                        401      200      200   200     200     401   401    401
 PUT /system/config                                        401      401      401   401     200     401   401    401
 POST /system/config/keys                                  401      200      200   200     400     401   401    401
+GET /system/checks                                        401      403      403   403     200     401   401    401
+GET /system/audit                                         401      403      403   403     200     401   401    401
 GET /system/logs                                          401      403      403   403     200     401   401    401
 GET /system/metrics                                       401      200      200   200     200     401   401    401
 GET /system/metrics/breakdown                             401      200      200   200     200     401   401    401

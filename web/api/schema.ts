@@ -484,6 +484,36 @@ export interface Operations {
       };
     };
   };
+  readonly 'GET /system/checks': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'checks': readonly ({
+        readonly 'where': string;
+        readonly 'what': string;
+        readonly 'ok': boolean;
+        readonly 'warning'?: boolean;
+        readonly 'said': string;
+      })[];
+    };
+  };
+  readonly 'GET /system/audit': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'records': readonly ({
+        readonly 'audit': number;
+        readonly 'time': string;
+        readonly 'action': string;
+        readonly 'actor': string;
+        readonly 'object'?: string;
+        readonly 'outcome': 'success' | 'refused' | 'failed';
+        readonly 'reason'?: string;
+        readonly 'request'?: string;
+        readonly 'address'?: string;
+        readonly 'count'?: number;
+        readonly 'details'?: Readonly<Record<string, string | number>>;
+      })[];
+    };
+  };
   readonly 'GET /system/config': {
     readonly body: undefined;
     readonly response: {
@@ -1017,6 +1047,43 @@ export interface Operations {
         readonly 'reason': string;
       })[];
       readonly 'warnings'?: readonly (string)[];
+    };
+  };
+  readonly 'GET /system/clusters': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'clusters': readonly ({
+        readonly 'cluster_id': string;
+        readonly 'self': boolean;
+        readonly 'cpu'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'memory'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'gpu'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'nodes'?: number;
+        readonly 'queued'?: number;
+        readonly 'round_trip_ms'?: number;
+        readonly 'age_ms'?: number;
+        readonly 'problem'?: string;
+      })[];
+      readonly 'conditions': readonly ({
+        readonly 'service': string;
+        readonly 'type': string;
+        readonly 'reason': string;
+      })[];
     };
   };
   readonly 'POST /system/federation/{name}/changes': {

@@ -168,15 +168,19 @@ export class MemberWatch {
 
   async #read(): Promise<KnownStates> {
     const known = new Map<string, KnownState>();
-    for await (const { ledger } of new Ledgers(this.#deps).all()) {
-      const { uid, service } = ledger;
-      for (const [member, { state, reason, revision }] of memberStates(ledger)) {
-        const more = { ...(reason !== undefined && { reason }), ...(revision !== undefined && { revision }) };
-        const said = { uid, service, member, state, ...more };
-        known.set(stateKey(said), said);
-      }
-    }
+    for await (const said of readMemberStates(this.#deps)) known.set(stateKey(said), said);
     return known;
+  }
+}
+
+/** The state of every member of every federation that this cluster coordinates. */
+export async function* readMemberStates(deps: Pick<MemberWatchDeps, 'journal'>): AsyncGenerator<KnownState, undefined> {
+  for await (const { ledger } of new Ledgers(deps).all()) {
+    const { uid, service } = ledger;
+    for (const [member, { state, reason, revision }] of memberStates(ledger)) {
+      const more = { ...(reason !== undefined && { reason }), ...(revision !== undefined && { revision }) };
+      yield { uid, service, member, state, ...more };
+    }
   }
 }
 

@@ -33,7 +33,9 @@ const InfoSchema = Type.Object(
         {
           user_ids: Type.Boolean({ description: 'each script has a user id of its own' }),
           namespaces: Type.Boolean({ description: 'each script has PID, mount and IPC namespaces of its own' }),
-          enforced: Type.Array(Type.String(), { description: 'limits that the kernel enforces; disk is always sampled' }),
+          enforced: Type.Array(Type.String(), {
+            description: 'limits that the kernel enforces; disk is always sampled',
+          }),
           reason: Type.Optional(Type.String({ description: 'why there are no namespaces' })),
         },
         { description: 'what separates scripts that run as plain processes' },
@@ -79,21 +81,26 @@ export interface InfoDeps {
 const STORE_PATIENCE_MS = 2_000;
 
 export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
-  const { authenticator, info, serverless, queueTrouble, storeTrouble, tokenProblem } = deps;
   const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
   app.get('/system/info', { schema }, async (request) => {
-    const { kind } = await systemPrincipal(request, authenticator);
-    const backend = serverless?.();
-    const problem = queueTrouble?.();
-    const trouble = kind === 'admin' ? await soon(storeTrouble) : undefined;
-    return {
-      ...info,
-      ...(backend && { serverless_backend: backend }),
-      ...(problem !== undefined && { queues: { problem } }),
-      ...(trouble && { object_store_events: trouble }),
-      ...(kind === 'admin' && tokenProblem !== undefined && { access_tokens: { problem: tokenProblem } }),
-    };
+    const { kind } = await systemPrincipal(request, deps.authenticator);
+    return readInfo(deps, kind === 'admin');
   });
+}
+
+/** What runs here now; for the administrator also what must be mended. */
+export async function readInfo(deps: Omit<InfoDeps, 'authenticator'>, forAdmin: boolean): Promise<Info> {
+  const { info, serverless, queueTrouble, storeTrouble, tokenProblem } = deps;
+  const backend = serverless?.();
+  const problem = queueTrouble?.();
+  const trouble = forAdmin ? await soon(storeTrouble) : undefined;
+  return {
+    ...info,
+    ...(backend && { serverless_backend: backend }),
+    ...(problem !== undefined && { queues: { problem } }),
+    ...(trouble && { object_store_events: trouble }),
+    ...(forAdmin && tokenProblem !== undefined && { access_tokens: { problem: tokenProblem } }),
+  };
 }
 
 /** Undefined if the store does not answer in time, which is reported elsewhere. */

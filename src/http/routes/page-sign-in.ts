@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { PageGrant, PageSignIn } from '../../identity/index.ts';
+import { DEVICE_CODE_GRANT, type PageGrant, type PageSignIn } from '../../identity/index.ts';
 import { readJsonBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 
@@ -28,12 +28,25 @@ export function pageSignInRoutes(app: FastifyInstance, deps: PageSignInDeps): vo
   };
   app.get('/ui/config.json', { schema }, (_request, reply) => reply.header('cache-control', 'no-cache').send(config));
   if (!signIn) return;
-  app.get('/ui/sign-in', { schema }, async (request) => ({
-    authorization_endpoint: await signIn.authorizationEndpoint(issuerQuery(request)),
-  }));
+  app.get('/ui/sign-in', { schema }, async (request) => {
+    const issuer = issuerQuery(request);
+    const [endpoint, device] = await Promise.all([
+      signIn.authorizationEndpoint(issuer),
+      signIn.offersDeviceCode(issuer),
+    ]);
+    return { authorization_endpoint: endpoint, device };
+  });
+  app.post('/ui/sign-in/device', { schema, bodyLimit: BODY_LIMIT }, async (request, reply) => {
+    const issuer = textField(readJsonBody(request), 'issuer');
+    return reply.header('cache-control', 'no-store').send(await signIn.startDevice(issuer, scope));
+  });
   app.post('/ui/sign-in/token', { schema, bodyLimit: BODY_LIMIT }, async (request, reply) => {
     const { issuer, grant } = readRedemption(readJsonBody(request));
-    return reply.header('cache-control', 'no-store').send(await signIn.redeem(issuer, grant));
+    const answer = await signIn.redeem(issuer, grant);
+    return reply
+      .code('pending' in answer ? 202 : 200)
+      .header('cache-control', 'no-store')
+      .send(answer);
   });
 }
 
@@ -44,18 +57,21 @@ function issuerQuery(request: FastifyRequest): string {
 }
 
 function readRedemption(body: unknown): { issuer: string; grant: PageGrant } {
-  const fields = typeof body === 'object' && body !== null ? (body as Readonly<Record<string, unknown>>) : {};
-  const read = (name: string): string => {
-    const value = fields[name];
-    if (typeof value !== 'string' || value === '') throw new HttpError('bad-request', `${name}: must be a text`);
-    return value;
-  };
+  const read = (name: string) => textField(body, name);
   const issuer = read('issuer');
   const grant_type = read('grant_type');
   if (grant_type === 'refresh_token') return { issuer, grant: { grant_type, refresh_token: read('refresh_token') } };
+  if (grant_type === DEVICE_CODE_GRANT) return { issuer, grant: { grant_type, device_code: read('device_code') } };
   if (grant_type !== 'authorization_code') {
-    throw new HttpError('bad-request', 'grant_type: must be authorization_code or refresh_token');
+    throw new HttpError('bad-request', `grant_type: must be authorization_code, refresh_token or ${DEVICE_CODE_GRANT}`);
   }
   const [code, code_verifier, redirect_uri] = [read('code'), read('code_verifier'), read('redirect_uri')];
   return { issuer, grant: { grant_type, code, code_verifier, redirect_uri } };
+}
+
+function textField(body: unknown, name: string): string {
+  const fields = typeof body === 'object' && body !== null ? (body as Readonly<Record<string, unknown>>) : {};
+  const value = fields[name];
+  if (typeof value !== 'string' || value === '') throw new HttpError('bad-request', `${name}: must be a text`);
+  return value;
 }

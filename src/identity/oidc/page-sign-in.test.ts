@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { PageSignIn } from './page-sign-in.ts';
+import { DEVICE_CODE_GRANT, PageSignIn } from './page-sign-in.ts';
 
 const GRANT = {
   grant_type: 'authorization_code',
@@ -72,3 +72,21 @@ for (const [name, listener] of [
     await assert.rejects(signIn.redeem(issuer, GRANT), { code: 'issuer-unavailable' });
   });
 }
+
+const DEVICE = { grant_type: DEVICE_CODE_GRANT, device_code: 'd' } as const;
+
+test('page sign-in: a device code is pending until the user has answered, and other errors end it', async (t) => {
+  const answers = [answer(400, { error: 'authorization_pending' }), answer(400, { error: 'slow_down' })];
+  const { issuer, signIn } = await start(t, (request, response) =>
+    (answers.shift() ?? answer(400, { error: 'access_denied' }))(request, response),
+  );
+  assert.deepEqual(await signIn.redeem(issuer, DEVICE), { pending: 'authorization_pending' });
+  assert.deepEqual(await signIn.redeem(issuer, DEVICE), { pending: 'slow_down' });
+  await assert.rejects(signIn.redeem(issuer, DEVICE), /access_denied/);
+});
+
+test('page sign-in: an issuer without device codes does not offer them', async (t) => {
+  const { issuer, signIn } = await start(t, answer(200, {}));
+  assert.equal(await signIn.offersDeviceCode(issuer), false);
+  await assert.rejects(signIn.startDevice(issuer, 'openid'), { code: 'issuer-unavailable' });
+});

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { infoChecks } from '../../../model/cluster-checks.ts';
 import { aRemoteJob, at, BEGAN, decision } from '../jobs/remote-job.fixture.ts';
 import type { RemoteMember } from '../remote-service.ts';
 import { CHECK_COLUMNS } from './check.ts';
-import { checkClock, checkEvents, checkIsolation, checkQueues, checkTokens } from './cluster-checks.ts';
+import { checkClock } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<RemoteMember> = {}): RemoteMember => ({
@@ -55,32 +56,32 @@ test('doctor: endpoints are not checked', () => {
 
 test('doctor: a store without event notifications fails, with the settings it needs', () => {
   const trouble = { problem: 'it does not report', set: ['A=on', 'B=<secret>'] };
-  const [check] = checkEvents('a', { object_store_events: trouble });
+  const [check] = infoChecks('a', { object_store_events: trouble });
   assert.deepEqual([check?.what, check?.ok, check?.said], ['events', false, 'it does not report: A=on B=<secret>']);
-  assert.deepEqual(checkEvents('a', {}), []);
+  assert.deepEqual(infoChecks('a', {}), []);
 });
 
 test('doctor: a missing Kueue is reported', () => {
-  const [check] = checkQueues('a', { queues: { problem: 'this cluster has no Kueue' } });
+  const [check] = infoChecks('a', { queues: { problem: 'this cluster has no Kueue' } });
   assert.match(check?.said ?? '', /^users cannot create services: this cluster has no Kueue$/);
-  assert.deepEqual(checkQueues('a', {}), []);
+  assert.deepEqual(infoChecks('a', {}), []);
 });
 
 test('doctor: scripts without isolation are a warning, and what the kernel enforces is named', () => {
   const none = { namespaces: false, enforced: [], reason: 'there is no compiler' };
-  const [check] = checkIsolation('a', { isolation: none });
+  const [check] = infoChecks('a', { isolation: none });
   assert.match(check?.said ?? '', /scripts are not isolated: .*secrets: there is no compiler$/);
-  const [good] = checkIsolation('a', { isolation: { namespaces: true, enforced: ['memory', 'cpu'] } });
+  const [good] = infoChecks('a', { isolation: { namespaces: true, enforced: ['memory', 'cpu'] } });
   assert.match(good?.said ?? '', /namespaces of their own, the kernel enforces memory, cpu, disk is sampled$/);
-  assert.deepEqual(checkIsolation('a', {}), []);
+  assert.deepEqual(infoChecks('a', {}), []);
 });
 
 test('doctor: an unchecked audience is a warning, which does not fail', () => {
-  const [check] = checkTokens('a', { access_tokens: { problem: 'tokens of every application are accepted' } });
+  const [check] = infoChecks('a', { access_tokens: { problem: 'tokens of every application are accepted' } });
   assert.equal(check?.ok, true);
   const shown = CHECK_COLUMNS.map(({ of }) => check && of(check));
   assert.deepEqual(shown, ['a', 'tokens', 'warning, tokens of every application are accepted']);
-  assert.deepEqual(checkTokens('a', {}), []);
+  assert.deepEqual(infoChecks('a', {}), []);
 });
 
 const clocks = [

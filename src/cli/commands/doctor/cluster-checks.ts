@@ -1,5 +1,6 @@
 import { cores } from '../../../lib/amounts.ts';
 import { VERSION } from '../../../lib/product-version.ts';
+import { type Check, type CheckedInfo, failure, infoChecks, passed } from '../../../model/cluster-checks.ts';
 import type { ClusterAnswer, ClusterClient } from '../../client/cluster-client.ts';
 import type { ClusterEntry } from '../../client/config-file.ts';
 import { ClientError } from '../../client/errors.ts';
@@ -7,7 +8,7 @@ import { bodyBytes, send } from '../../client/http.ts';
 import type { Session } from '../../client/session.ts';
 import { printable } from '../../client/table.ts';
 import { formatDuration, formatGibibytes, formatSpan } from '../units.ts';
-import { type Check, failed, failure, passed, warned } from './check.ts';
+import { failed } from './check.ts';
 import { storeCheck } from './store-check.ts';
 
 /** Longer: users wait for a manager that is down. Shorter: a slow manager counts as down. */
@@ -112,20 +113,13 @@ async function checkIdentity(id: string, session: Session): Promise<{ check: Che
 }
 
 /** The fields of `/system/info` that are checked. */
-interface SystemInfo {
+interface SystemInfo extends CheckedInfo {
   readonly version?: string;
   /** Absent at a Go manager. */
   readonly manager_version?: string;
   readonly kubernetes_version?: string;
   readonly runtime?: string;
-  readonly isolation?: { readonly namespaces: boolean; readonly enforced: readonly string[]; readonly reason?: string };
-  readonly serverless_backend?: { readonly version: string };
-  readonly queues?: { readonly problem: string };
-  readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
-  readonly access_tokens?: { readonly problem: string };
 }
-
-const NO_KNATIVE = 'SERVERLESS_BACKEND is knative, but Knative is not installed: install it, or remove the setting';
 
 async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
   let info: SystemInfo = {};
@@ -133,51 +127,17 @@ async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
     info = answer as SystemInfo;
     return checkVersion(cluster.id, info);
   });
-  return [
-    check,
-    ...checkIsolation(cluster.id, info),
-    ...checkQueues(cluster.id, info),
-    ...checkEvents(cluster.id, info),
-    ...checkTokens(cluster.id, info),
-  ];
+  return [check, ...infoChecks(cluster.id, info).map((each) => ({ ...each, said: printable(each.said) }))];
 }
 
 function checkVersion(
   id: string,
-  { version, manager_version: there = version, kubernetes_version, runtime, serverless_backend }: SystemInfo,
+  { version, manager_version: there = version, kubernetes_version, runtime }: SystemInfo,
 ): Check {
-  if (serverless_backend?.version === '') return failure(id, 'version', NO_KNATIVE);
   const other = there === VERSION ? '' : `; this program is ${VERSION}`;
   const kubernetes = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
   const how = runtime?.startsWith('process') ? ', scripts run as processes without their images' : '';
   return passed(id, 'version', `${there}${kubernetes}${how}${other}`);
-}
-
-/** Scripts that run in containers have nothing to report. */
-export function checkIsolation(id: string, { isolation }: SystemInfo): Check[] {
-  if (!isolation) return [];
-  if (!isolation.namespaces) {
-    const sentence = `scripts are not isolated: users can reach each other's files, processes and secrets: ${isolation.reason}`;
-    return [warned(id, 'isolation', printable(sentence))];
-  }
-  const limits = isolation.enforced.length > 0 ? `, the kernel enforces ${isolation.enforced.join(', ')}, disk is sampled` : '';
-  return [passed(id, 'isolation', printable(`scripts run in namespaces of their own${limits}`))];
-}
-
-/** Only reports problems. */
-export function checkQueues(id: string, { queues: trouble }: SystemInfo): Check[] {
-  return trouble ? [failure(id, 'queues', printable(`users cannot create services: ${trouble.problem}`))] : [];
-}
-
-/** Only reports problems. The manager shows them to the administrator only. */
-export function checkEvents(id: string, { object_store_events: trouble }: SystemInfo): Check[] {
-  if (!trouble) return [];
-  return [failure(id, 'events', printable(`${trouble.problem}: ${trouble.set.join(' ')}`))];
-}
-
-/** Only a warning, because the cluster works. The manager shows it to the administrator only. */
-export function checkTokens(id: string, { access_tokens: trouble }: SystemInfo): Check[] {
-  return trouble ? [warned(id, 'tokens', printable(trouble.problem))] : [];
 }
 
 async function checkCapacity(cluster: ClusterClient): Promise<Check> {

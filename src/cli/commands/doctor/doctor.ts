@@ -1,10 +1,11 @@
+import { type Check, passed } from '../../../model/cluster-checks.ts';
 import { ClientError } from '../../client/errors.ts';
 import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { show } from '../../client/table.ts';
 import { act, type Register, showCommand } from '../command.ts';
 import { replicasPath } from '../remote-service.ts';
-import { CHECK_COLUMNS, type Check, passed } from './check.ts';
+import { CHECK_COLUMNS } from './check.ts';
 import { clusterChecks } from './cluster-checks.ts';
 import { type FederationState, memberChecks, readNewestJobs } from './member-checks.ts';
 

@@ -1,17 +1,8 @@
+import { type Check, checkMember, failure, passed } from '../../../model/cluster-checks.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import type { RemoteJob } from '../jobs/remote-job.ts';
 import { formatMember, type RemoteFederation, type RemoteMember } from '../remote-service.ts';
 import { formatSpan } from '../units.ts';
-import { type Check, failure, passed } from './check.ts';
-
-/** What to do about a member that is not ready; docs/troubleshooting.md has more. */
-const ADVICE: Readonly<Record<string, string>> = {
-  pending: 'if it stays pending, update the service as its owner (`oscar apply`)',
-  unreachable: 'is its manager running, and can the coordinator reach it? It is updated when it is back',
-  conflict: 'rename the member or delete the service that has its name, then repeat `oscar apply`',
-  removing: 'it is removed when its jobs have ended, after 24 h at the latest',
-  'removed-by-owner': 'remove the member with `oscar replicas remove`, or add it again',
-};
 
 interface Condition {
   readonly type: string;
@@ -40,9 +31,7 @@ function checkState(member: RemoteMember): Check {
   const { type, state = '', reason } = member;
   const name = formatMember(member);
   if (type === 'endpoint') return passed(name, 'member', 'not checked: endpoints have no status');
-  if (state === 'ready') return passed(name, 'member', 'ready');
-  const advice = ADVICE[state];
-  return failure(name, 'member', [`${state}${reason ? `: ${reason}` : ''}`, advice].filter(Boolean).join('; '));
+  return checkMember(name, state, reason);
 }
 
 /** Only the member itself can test its access to the coordinator's store. It does so with every job, so look at its newest one. */

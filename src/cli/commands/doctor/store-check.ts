@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { Agent } from 'node:https';
 import { Secret } from '../../../lib/secret.ts';
+import { type Check, failure, passed } from '../../../model/cluster-checks.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { onInterrupt } from '../../client/interruption.ts';
 import { printable } from '../../client/table.ts';
 import type { Terminal } from '../../client/terminal.ts';
 import { formatDuration } from '../units.ts';
-import { type Check, failed, failure, passed } from './check.ts';
+import { failed } from './check.ts';
 
 interface Store {
   readonly endpoint: string;
