@@ -13,6 +13,7 @@ import * as kubernetesStore from './kubernetes-store.ts';
 import * as listServices from './list-services.ts';
 import * as objectStore from './object-store.ts';
 import * as readService from './read-service.ts';
+import * as simulate from './simulate.ts';
 import * as start from './start.ts';
 import * as storageEvents from './storage-events.ts';
 import { type Benchmark, isReached } from './support/benchmark.ts';
@@ -38,6 +39,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['federation', federation],
   ['delegation', delegation],
   ['federation-throughput', federationThroughput],
+  ['simulate', simulate],
   ['kubernetes-store', kubernetesStore],
   ['kubernetes-status', kubernetesStatus],
   ['kubernetes', kubernetes],

@@ -1,3 +1,5 @@
+import { Heap } from './heap.ts';
+
 interface Entry<T> {
   readonly name: string;
   readonly at: number;
@@ -9,8 +11,8 @@ export class TimerQueue<T> {
   readonly #clock: Clock;
   readonly #due: (item: T, name: string) => void;
   readonly #entries = new Map<string, Entry<T>>();
-  /** A heap, earliest first. Replaced and dropped entries stay in it until they reach the top. */
-  readonly #heap: Entry<T>[] = [];
+  /** Earliest first. Replaced and dropped entries stay in it until they are the first. */
+  readonly #heap = new Heap<Entry<T>>((a, b) => a.at < b.at);
   #undo: (() => void) | undefined;
   #wakesAt = Infinity;
   #closed = false;
@@ -33,7 +35,7 @@ export class TimerQueue<T> {
     if (this.#closed) return;
     const entry = { name, at, item };
     this.#entries.set(name, entry);
-    push(this.#heap, entry);
+    this.#heap.push(entry);
     if (at < this.#wakesAt) this.#wakeAt(at);
   }
 
@@ -58,7 +60,7 @@ export class TimerQueue<T> {
     const now = this.#clock.now();
     for (let first = this.#first(); first; first = this.#first()) {
       if (first.at > now) return this.#wakeAt(first.at);
-      pop(this.#heap);
+      this.#heap.pop();
       this.#entries.delete(first.name);
       this.#due(first.item, first.name);
       if (this.#closed) return;
@@ -67,43 +69,11 @@ export class TimerQueue<T> {
 
   #first(): Entry<T> | undefined {
     for (;;) {
-      const [first] = this.#heap;
+      const { first } = this.#heap;
       if (!first || this.#entries.get(first.name) === first) return first;
-      pop(this.#heap);
+      this.#heap.pop();
     }
   }
-}
-
-type Timed = { readonly at: number };
-
-function push<E extends Timed>(heap: E[], entry: E): void {
-  let index = heap.push(entry) - 1;
-  while (index > 0) {
-    const above = (index - 1) >> 1;
-    if (!swapIfLater(heap, above, index)) return;
-    index = above;
-  }
-}
-
-function pop(heap: Timed[]): void {
-  const last = heap.pop();
-  if (!last || heap.length === 0) return;
-  heap[0] = last;
-  for (let index = 0; ; ) {
-    const left = 2 * index + 1;
-    const [a, b] = [heap[left], heap[left + 1]];
-    const below = a && b && b.at < a.at ? left + 1 : left;
-    if (!swapIfLater(heap, index, below)) return;
-    index = below;
-  }
-}
-
-function swapIfLater(heap: Timed[], above: number, below: number): boolean {
-  const [upper, lower] = [heap[above], heap[below]];
-  if (!upper || !lower || upper.at <= lower.at) return false;
-  heap[above] = lower;
-  heap[below] = upper;
-  return true;
 }
 
 /** The current time and timers. Tests use a clock that is set by hand. */

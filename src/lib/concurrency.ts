@@ -1,22 +1,24 @@
 /** Limits how many tasks run at once. The others wait in order of arrival. */
 export class Slots {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #limit: () => number;
+  #busy = 0;
+  /** Waiting tasks begin at the head. Shifting one at a time is slow for long queues, so the rest is cut off now and then. */
+  #waiting: (() => void)[] = [];
+  #head = 0;
 
-  constructor(count: number) {
-    this.#free = count;
+  /** A limit that is a function is asked again when a task starts or ends. */
+  constructor(limit: number | (() => number)) {
+    this.#limit = typeof limit === 'number' ? () => limit : limit;
   }
 
   async use<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
+    if (this.#busy < this.#limit() && this.#head === this.#waiting.length) this.#busy++;
     else await this.#wait();
     try {
       return await work();
     } finally {
-      // The slot goes to the next waiting task directly, so that a task that arrives now cannot overtake it.
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free++;
+      this.#busy--;
+      this.#startWaiting();
     }
   }
 
@@ -24,6 +26,18 @@ export class Slots {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     return promise;
+  }
+
+  /** A slot is counted as busy before its task continues, so that a task that arrives now cannot overtake it. */
+  #startWaiting(): void {
+    while (this.#head < this.#waiting.length && this.#busy < Math.max(1, this.#limit())) {
+      this.#busy++;
+      this.#waiting[this.#head++]?.();
+    }
+    if (this.#head > 1024 && this.#head * 2 > this.#waiting.length) {
+      this.#waiting = this.#waiting.slice(this.#head);
+      this.#head = 0;
+    }
   }
 }
 

@@ -171,7 +171,12 @@ function preferred({ record, federation }: ChoiceInput, self: MemberId | undefin
   return self === undefined || always ? [record.openedBy] : [record.openedBy, self];
 }
 
-function inOrder(rankings: readonly Ranking[], first: readonly MemberId[], last: MemberId | undefined): Ranking[] {
+function inOrder(
+  rankings: readonly Ranking[],
+  first: readonly MemberId[],
+  last: MemberId | undefined,
+): readonly Ranking[] {
+  if (first.length === 0 && last === undefined) return rankings;
   const place = ({ candidate: { member }, refusal }: Ranking) => {
     if (refusal !== undefined) return Infinity;
     if (member === last) return Number.MAX_SAFE_INTEGER;
@@ -188,19 +193,23 @@ function chosenOf({ member: id, isSelf }: Candidate, members: readonly Delegatio
 
 /** Why no candidate accepts a job, for people: candidates with the same reason are listed together. */
 export function summarizeRefusals(rankings: readonly Ranking[]): string {
-  const byReason = Map.groupBy(
-    rankings.filter(({ refusal }) => refusal !== undefined),
-    ({ refusal }) => refusal,
-  );
+  const read = rankings.slice(0, MOST_READ).filter(({ refusal }) => refusal !== undefined);
+  const byReason = Map.groupBy(read, ({ refusal }) => refusal);
   const parts = [...byReason].map(
     ([reason, refused]) => `${named(refused.map(({ candidate }) => candidate.member))}: ${reason}`,
   );
   const shown = parts.slice(0, MOST_REASONS);
   const more = parts.length - shown.length;
-  return `${shown.join('; ')}${more > 0 ? `; and ${more} more reasons` : ''}`;
+  const unread = Math.max(0, rankings.length - MOST_READ);
+  return [
+    ...shown,
+    ...(more > 0 ? [`and ${more} more reasons`] : []),
+    ...(unread > 0 ? [`and ${unread} more members`] : []),
+  ].join('; ');
 }
 
-/** Limits that keep the message readable. */
+/** Limits that keep the message readable, and cheap in a large federation. */
+const MOST_READ = 32;
 const MOST_REASONS = 5;
 const MOST_NAMES = 5;
 

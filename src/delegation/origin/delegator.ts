@@ -21,10 +21,12 @@ import { TargetPoller } from './target-poller.ts';
 import { type ChangeCount, SaturationCache, WaitingJobs } from './waiting-jobs.ts';
 
 /**
- * Jobs offered at the same time. A larger number asks members faster than they answer; with a smaller one, a slow
- * member delays the others.
+ * Jobs offered at the same time: at least so many, and so many for each script that runs at members. Over slow links an offer
+ * takes as long as a short job runs, so as many offers as running scripts must be under way to keep all slots busy. A larger
+ * number asks members of which nothing is known faster than they answer; with a smaller one, a slow member delays the others.
  */
 const AT_ONCE = 64;
+const AT_ONCE_PER_RUNNING = 2;
 
 /**
  * How often, and at which interval, a member is asked to stop a cancelled job. If all requests fail, the member learns
@@ -50,7 +52,7 @@ interface Due extends OfferOptions {
 export class Delegator implements Delegation, OriginServer {
   readonly #deps: OriginDeps;
   readonly #attempts = new RemoteAttempts();
-  readonly #slots = new Slots(AT_ONCE);
+  readonly #slots = new Slots(() => Math.max(AT_ONCE, AT_ONCE_PER_RUNNING * this.#attempts.running));
   readonly #timers: TimerQueue<Due>;
   readonly #leases: LeaseWatch;
   readonly #committer: Committer;

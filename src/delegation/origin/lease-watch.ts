@@ -74,8 +74,9 @@ export class LeaseWatch {
     const standing: Standing<A> = { speaking: [], gone: [] };
     for (const [service, held] of Map.groupBy(attempts, ({ key }) => key.service)) {
       const federation = await this.#deps.federations.get(service).catch(() => undefined);
+      const members = new Map(federation?.members.map((member) => [member.id, member]));
       for (const attempt of held) {
-        const member = federation?.members.find(({ id }) => id === attempt.member);
+        const member = members.get(attempt.member);
         if (federation?.service.uid === attempt.serviceUid && !member) standing.gone.push(attempt);
         else if (member?.sendsReports !== false) {
           standing.speaking.push({ ...attempt, cluster: member?.endpoint ?? placeInRecord(attempt.member) });

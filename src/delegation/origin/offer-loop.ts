@@ -21,7 +21,7 @@ import {
 import { CLUSTER_ADMIN, isClusterStore, parseProvider, policyNamed, type Service } from '../../model/service/index.ts';
 import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type MemberId, toDecisionRecord } from '../policies/index.ts';
-import type { InFlightJob, InFlightJobs } from '../scoreboard/index.ts';
+import type { InFlightJob, InFlightJobs, MonitoredCluster } from '../scoreboard/index.ts';
 import {
   type Chosen,
   chooseMember,
@@ -182,7 +182,9 @@ export class OfferLoop {
       const why = `it entered at ${pinnedTo}, which is no longer a member`;
       return (await this.#home.fail(record, 'MemberGone', why)) ? OVER : undefined;
     }
-    const known = this.#home.isQueued && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
+    // A job that may run here too is decided without the members only if others wait here already.
+    const isBehindOthers = this.#home.isQueued || (mode === 'any' && this.#deps.ownStatus().waiting > 0);
+    const known = isBehindOthers && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
     if (known !== undefined) return this.#wait(record, federation, known);
 
     scoreboard.watch(clustersToWatch(federation, this.#deps));
@@ -270,14 +272,14 @@ export class OfferLoop {
     inFlight: InFlightJob | undefined,
   ): Promise<OfferLoopResult | undefined> {
     const { member } = offered;
-    const { scoreboard } = this.#deps;
-    const began = performance.now();
+    const { scoreboard, elapsed = () => performance.now() } = this.#deps;
+    const began = elapsed();
     const answer = await offerJob(record, offered, this.#deps);
     if (answer === 'silent') return this.#unanswered(record, offered, inFlight);
     const { room } = answer;
     if (answer.kind === 'taken') {
       inFlight?.accepted(room?.serial);
-      scoreboard.noteOffer(member.endpoint, (performance.now() - began) / 1000);
+      scoreboard.noteOffer(member.endpoint, (elapsed() - began) / 1000);
       if (room) scoreboard.noteRoom(member.endpoint, room);
       return this.#accepted(record, member, answer);
     }
@@ -376,11 +378,11 @@ export class OfferLoop {
 
   #waits(record: JobRecord, federation: DelegatingFederation): Waits {
     const pinnedTo = pinnedMember(federation, record);
-    const members = federation.members.filter(({ id }) => pinnedTo === undefined || id === pinnedTo);
+    const pinned = federation.members.filter(({ id }) => id === pinnedTo);
     return {
       kind: 'waits',
       ...(pinnedTo === undefined && { after: reofferDelay(federation, this.#deps) }),
-      endpoints: members.map(({ endpoint }) => endpoint),
+      endpoints: pinnedTo === undefined ? listEndpoints(federation) : pinned.map(({ endpoint }) => endpoint),
       refusals: new Map([...this.#refusals].filter(([member]) => !this.#full.has(member))),
     };
   }
@@ -452,14 +454,30 @@ function mayBeAtMember(record: JobRecord, federation: DelegatingFederation | und
   return record.state === 'offering' && member !== undefined && isPolled(member.target);
 }
 
-/** The clusters of a federation's members, with how each is asked for its free capacity. */
-export function clustersToWatch(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
-  return federation.members
+/** The clusters of each federation's members, with how each is asked for its free capacity. A federation is immutable, and a new object when it has changed. */
+const clustersOf = new WeakMap<DelegatingFederation, readonly MonitoredCluster[]>();
+const endpointsOf = new WeakMap<DelegatingFederation, readonly string[]>();
+
+export function clustersToWatch(
+  federation: DelegatingFederation,
+  deps: Pick<OriginDeps, 'getOwnerToken'>,
+): readonly MonitoredCluster[] {
+  const known = clustersOf.get(federation);
+  if (known) return known;
+  const clusters = federation.members
     .filter(({ type, ineligible }) => type === 'oscar' && ineligible === undefined)
     .map((member) => ({
       endpoint: member.endpoint,
       fetchSnapshot: async () => member.target.status(await credentialsFor(member, federation, deps)),
     }));
+  clustersOf.set(federation, clusters);
+  return clusters;
+}
+
+function listEndpoints(federation: DelegatingFederation): readonly string[] {
+  const known = endpointsOf.get(federation) ?? federation.members.map(({ endpoint }) => endpoint);
+  endpointsOf.set(federation, known);
+  return known;
 }
 
 /**

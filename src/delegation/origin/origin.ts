@@ -60,6 +60,8 @@ export interface OriginDeps {
   readonly offerJobs?: { readonly onArrival: boolean; readonly whileWaiting: boolean };
   readonly lease: LeaseTerms;
   readonly clock: Clock;
+  /** A monotonic clock, in milliseconds, for the duration of offers. */
+  readonly elapsed?: () => number;
   readonly random: Random;
   readonly meters?: DelegationMeters;
   /** Receives an event for the audit log when a member has opened a job here. */

@@ -35,6 +35,7 @@ const NO_LOAD: MemberLoad = { running: 0, waiting: 0 };
 export class RemoteAttempts {
   readonly #attempts = new Map<string, RemoteAttempt>();
   readonly #loads = new Map<string, MemberLoad>();
+  #running = 0;
 
   /** Updates the index from a record that was just written. */
   note(record: JobRecord): void {
@@ -62,6 +63,11 @@ export class RemoteAttempts {
   addOffer(member: string): () => void {
     this.#count({ member, isRunning: false }, 1);
     return () => this.#count({ member, isRunning: false }, -1);
+  }
+
+  /** Attempts whose scripts run, at all members together. */
+  get running(): number {
+    return this.#running;
   }
 
   /** The attempts of a member that this manager knows of. */
@@ -127,6 +133,7 @@ export class RemoteAttempts {
 
   #count({ member, isRunning }: Pick<RemoteAttempt, 'member' | 'isRunning'>, change: 1 | -1): void {
     const { running, waiting } = this.loadAt(member);
+    if (isRunning) this.#running += change;
     const load = isRunning ? { running: running + change, waiting } : { running, waiting: waiting + change };
     if (load.running + load.waiting > 0) this.#loads.set(member, load);
     else this.#loads.delete(member);

@@ -1,4 +1,5 @@
 import { jobKeyText } from '../../jobs/index.ts';
+import { Heap } from '../../lib/heap.ts';
 import type { Demand, JobKey, JobRecord } from '../../model/job/index.ts';
 import type { ClusterChange } from '../scoreboard/index.ts';
 import type { OfferLoop, OfferOptions } from './offer-loop.ts';
@@ -19,10 +20,15 @@ export interface ChangeCount {
 }
 
 interface Service {
-  /** The endpoints of the clusters that may accept any of these jobs. */
+  /** The endpoints of the clusters that may accept any of these jobs, and the list from which they are. */
   endpoints: ReadonlySet<string>;
-  /** In the order in which they began to wait. A job that is being offered keeps its place. */
-  readonly jobs: Map<string, WaitingJob>;
+  listed: readonly string[];
+  /** Each job's place: they are offered in the order in which they began to wait. A job that is being offered keeps its place. */
+  readonly places: Map<string, number>;
+  /** The jobs that are not being offered. */
+  readonly idle: Map<string, WaitingJob>;
+  /** The names of idle jobs, first places first. Names of other jobs stay in it until they are the first. */
+  readonly order: Heap<{ readonly name: string; readonly place: number }>;
   isOffering: boolean;
   /** There was a change while jobs were being offered. */
   again: boolean;
@@ -38,6 +44,7 @@ export class WaitingJobs {
   readonly #forCapacity = new Map<string, Service>();
   readonly #forMember = new Map<string, WaitingJob>();
 
+  #nextPlace = 0;
   #newsSoFar: ChangeCount = { all: 0, returns: 0 };
 
   /** `startOffer` starts an offer loop; it returns undefined if one is running for the job already. */
@@ -58,12 +65,20 @@ export class WaitingJobs {
     const { service } = job.key;
     const waiting = this.#forCapacity.get(service) ?? {
       endpoints: new Set(),
-      jobs: new Map<string, WaitingJob>(),
+      listed: [],
+      places: new Map<string, number>(),
+      idle: new Map<string, WaitingJob>(),
+      order: new Heap((a, b) => a.place < b.place),
       isOffering: false,
       again: false,
     };
-    waiting.endpoints = new Set(job.endpoints);
-    waiting.jobs.set(jobKeyText(job.key), job);
+    if (waiting.listed !== job.endpoints) waiting.endpoints = new Set(job.endpoints);
+    waiting.listed = job.endpoints;
+    const name = jobKeyText(job.key);
+    const place = waiting.places.get(name) ?? this.#nextPlace++;
+    waiting.places.set(name, place);
+    if (!waiting.idle.has(name)) waiting.order.push({ name, place });
+    waiting.idle.set(name, job);
     this.#forCapacity.set(service, waiting);
     if (known.all !== this.#newsSoFar.all) void this.#offer(service, waiting);
   }
@@ -79,10 +94,12 @@ export class WaitingJobs {
 
   /** Does nothing if the job does not wait. */
   drop(key: JobKey): void {
-    this.#forMember.delete(jobKeyText(key));
+    const name = jobKeyText(key);
+    this.#forMember.delete(name);
     const waiting = this.#forCapacity.get(key.service);
-    if (!waiting?.jobs.delete(jobKeyText(key))) return;
-    if (waiting.jobs.size === 0 && !waiting.isOffering) this.#forCapacity.delete(key.service);
+    if (!waiting?.places.delete(name)) return;
+    waiting.idle.delete(name);
+    if (waiting.places.size === 0 && !waiting.isOffering) this.#forCapacity.delete(key.service);
   }
 
   /** The scoreboard has learned something new about a cluster. */
@@ -100,10 +117,10 @@ export class WaitingJobs {
     for (const { key, options, endpoints } of this.#forMember.values()) {
       if (endpoints.includes(endpoint)) this.#startOffer(key, options);
     }
-    for (const { endpoints, jobs } of this.#forCapacity.values()) {
+    for (const { endpoints, idle } of this.#forCapacity.values()) {
       if (!endpoints.has(endpoint)) continue;
       // The member may have rejected them because it could not reach this manager, or may not have answered.
-      for (const [name, job] of jobs) jobs.set(name, withoutRefusals(job));
+      for (const [name, job] of idle) if (job.options.refusals) idle.set(name, withoutRefusals(job));
     }
   }
 
@@ -114,14 +131,24 @@ export class WaitingJobs {
     waiting.isOffering = true;
     while (waiting.again) {
       waiting.again = false;
-      for (const { key, options } of waiting.jobs.values()) {
-        const loop = this.#startOffer(key, options);
+      for (let job = takeFirst(waiting); job; job = takeFirst(waiting)) {
+        // Undefined if a loop of the job runs already. When a loop ends, the job waits here again or is dropped.
+        const loop = this.#startOffer(job.key, job.options);
         if (loop && !(await loop.decided)) break;
       }
     }
     waiting.isOffering = false;
-    if (waiting.jobs.size === 0) this.#forCapacity.delete(service);
+    if (waiting.places.size === 0) this.#forCapacity.delete(service);
   }
+}
+
+/** Removes the idle job with the first place. */
+function takeFirst({ idle, order }: Service): WaitingJob | undefined {
+  for (let next = order.pop(); next; next = order.pop()) {
+    const job = idle.get(next.name);
+    if (job && idle.delete(next.name)) return job;
+  }
+  return undefined;
 }
 
 function withoutRefusals({ options: { refusals: _, ...options }, ...job }: WaitingJob): WaitingJob {

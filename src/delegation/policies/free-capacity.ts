@@ -3,6 +3,16 @@ import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand } from '../../model/job/index.ts';
 import type { Candidate, KnownCandidate } from './policy.ts';
 
+/** Whether one node of the candidate has all that the job needs, or nothing is known of it. */
+export function mayHaveRoom(demand: Demand, candidate: Candidate): boolean {
+  return !isKnown(candidate) || hasRoom(demand, candidate);
+}
+
+function hasRoom(demand: Demand, candidate: KnownCandidate): boolean {
+  const left = freeCapacity(candidate);
+  return fits(demand, left) && candidate.snapshot.nodes.some((node) => fits(demand, freeOn(node, left, candidate)));
+}
+
 /**
  * Why a candidate has no room for a job, as a sentence; undefined when it has, or when nothing is known of it. One node
  * must have all that the job needs, and exactly that is enough (F16).
@@ -14,8 +24,8 @@ import type { Candidate, KnownCandidate } from './policy.ts';
 export function explainNoRoom(demand: Demand, candidate: Candidate): string | undefined {
   if (!isKnown(candidate)) return undefined;
   if (candidate.snapshot.nodes.length === 0) return 'it has no node that takes work now';
+  if (hasRoom(demand, candidate)) return undefined;
   const nodes = nodesOf(candidate);
-  if (nodes.some((node) => fits(demand, node))) return undefined;
   const before = nodesOf({ ...candidate, inFlight: NOTHING });
   const counted = before.some((node) => fits(demand, node)) ? ', counting what was just sent there' : '';
   return shortOf(demand, nodes) + counted;
@@ -23,11 +33,15 @@ export function explainNoRoom(demand: Demand, candidate: Candidate): string | un
 
 /** The free capacity of all nodes together, without what was just sent there. */
 export function freeCapacity({ snapshot: { nodes, freeCpu }, inFlight }: KnownCandidate): Free {
-  const sum = (dimension: 'memory' | 'gpu') => nodes.reduce((total, node) => total + atLeastNone(node[dimension]), 0);
+  let [memory, gpu] = [0, 0];
+  for (const node of nodes) {
+    memory += atLeastNone(node.memory);
+    gpu += atLeastNone(node.gpu);
+  }
   return {
     cpu: atLeastNone(freeCpu - inFlight.cpu),
-    memory: atLeastNone(sum('memory') - inFlight.memory),
-    gpu: atLeastNone(sum('gpu') - inFlight.gpu),
+    memory: atLeastNone(memory - inFlight.memory),
+    gpu: atLeastNone(gpu - inFlight.gpu),
   };
 }
 
@@ -39,15 +53,17 @@ const atLeastNone = (value: number) => Math.max(0, value);
  * It is unknown which node runs the jobs that were just sent, so no node has more than the rest of the total. It is
  * also unknown which node got capacity back, so each of them may have.
  */
+function freeOn(node: Free, left: Free, { inFlight }: KnownCandidate): Free {
+  return {
+    cpu: Math.min(atLeastNone(node.cpu) + atLeastNone(-inFlight.cpu), left.cpu),
+    memory: Math.min(atLeastNone(node.memory) + atLeastNone(-inFlight.memory), left.memory),
+    gpu: Math.min(atLeastNone(node.gpu) + atLeastNone(-inFlight.gpu), left.gpu),
+  };
+}
+
 function nodesOf(candidate: KnownCandidate): Free[] {
   const left = freeCapacity(candidate);
-  const freeOn = (node: Free, dimension: keyof Free) =>
-    Math.min(atLeastNone(node[dimension]) + atLeastNone(-candidate.inFlight[dimension]), left[dimension]);
-  return candidate.snapshot.nodes.map((node) => ({
-    cpu: freeOn(node, 'cpu'),
-    memory: freeOn(node, 'memory'),
-    gpu: freeOn(node, 'gpu'),
-  }));
+  return candidate.snapshot.nodes.map((node) => freeOn(node, left, candidate));
 }
 
 const fits = (demand: Demand, node: Free) =>
@@ -80,19 +96,21 @@ export const STALE = 60_000;
 /** Does the candidate have a valid snapshot? An `endpoint` is any URL and has none. */
 export function isKnown(candidate: Candidate): candidate is KnownCandidate {
   const { type, snapshot } = candidate;
-  return type === 'oscar' && snapshot !== undefined && snapshot.age <= STALE && numbersIn(snapshot).every(isSensible);
+  return type === 'oscar' && snapshot !== undefined && snapshot.age <= STALE && isSensible(snapshot);
 }
 
 /** Other managers sent these numbers: a value that is not finite would spoil the scores of all candidates. */
-const isSensible = (value: number) => Math.abs(value) <= Number.MAX_SAFE_INTEGER;
-
-function numbersIn({ nodes, freeCpu, nodeCount, roundTrip = 0, meanDuration = 0, pending = 0 }: Snapshot): number[] {
-  return [
-    freeCpu,
-    nodeCount,
-    roundTrip,
-    meanDuration,
-    pending,
-    ...nodes.flatMap(({ cpu, memory, gpu }) => [cpu, memory, gpu]),
-  ];
+function isSensible({ nodes, freeCpu, nodeCount, roundTrip = 0, meanDuration = 0, pending = 0 }: Snapshot): boolean {
+  const isTotalSensible =
+    isFiniteNumber(freeCpu) &&
+    isFiniteNumber(nodeCount) &&
+    isFiniteNumber(roundTrip) &&
+    isFiniteNumber(meanDuration) &&
+    isFiniteNumber(pending);
+  return (
+    isTotalSensible &&
+    nodes.every(({ cpu, memory, gpu }) => isFiniteNumber(cpu) && isFiniteNumber(memory) && isFiniteNumber(gpu))
+  );
 }
+
+const isFiniteNumber = (value: number) => Math.abs(value) <= Number.MAX_SAFE_INTEGER;

@@ -1,9 +1,18 @@
 import type { Demand } from '../../model/job/index.ts';
 import { type PolicyName, policyNamed } from '../../model/service/index.ts';
 import { orderByCompletionTime } from './fastest.ts';
-import { explainNoRoom, isKnown } from './free-capacity.ts';
+import { explainNoRoom, isKnown, mayHaveRoom } from './free-capacity.ts';
 import { orderByLoad } from './load-based.ts';
-import type { Candidate, DelegationPolicy, Eligible, KnownCandidate, Random, Ranking, Weights } from './policy.ts';
+import type {
+  Candidate,
+  DelegationPolicy,
+  Eligible,
+  Excluded,
+  KnownCandidate,
+  Random,
+  Ranking,
+  Weights,
+} from './policy.ts';
 import { orderRandomly } from './random.ts';
 import { orderByPriority } from './static.ts';
 import { orderByTopsis } from './topsis.ts';
@@ -36,9 +45,9 @@ export function rank(
   const able: Candidate[] = [];
   const refused: Ranking[] = [];
   for (const candidate of candidates) {
-    const refusal = neverUsed(candidate) ?? explainNoRoom(demand, candidate);
-    if (refusal === undefined) able.push(candidate);
-    else refused.push({ candidate, refusal });
+    if (isNeverUsed(candidate.priority)) refused.push({ candidate, refusal: neverUsed(candidate) });
+    else if (mayHaveRoom(demand, candidate)) able.push(candidate);
+    else refused.push(new NoRoom(candidate, demand));
   }
   return [...ordered(choice, able, random), ...refused];
 }
@@ -48,10 +57,22 @@ const NEVER = 101;
 
 export const isNeverUsed = (priority: number): boolean => priority >= NEVER;
 
-function neverUsed({ priority }: Candidate): string | undefined {
-  return !isNeverUsed(priority)
-    ? undefined
-    : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
+const neverUsed = ({ priority }: Candidate) =>
+  `its priority is ${priority}: a member with ${NEVER} or more is never used`;
+
+/** Of hundreds of members without room only a few are shown, so the reason is put into words when it is read. */
+class NoRoom implements Excluded {
+  readonly candidate: Candidate;
+  readonly #demand: Demand;
+
+  constructor(candidate: Candidate, demand: Demand) {
+    this.candidate = candidate;
+    this.#demand = demand;
+  }
+
+  get refusal(): string {
+    return explainNoRoom(this.#demand, this.candidate) ?? 'it has no room';
+  }
 }
 
 function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], random: Random): Eligible[] {

@@ -1,1 +1,7 @@
-export { type ClusterChange, type InFlightJob, InFlightJobs, type Scoreboard } from './scoreboard.ts';
+export {
+  type ClusterChange,
+  type InFlightJob,
+  InFlightJobs,
+  type MonitoredCluster,
+  type Scoreboard,
+} from './scoreboard.ts';

@@ -7,7 +7,7 @@ import { type MemberId, STALE } from '../policies/index.ts';
  * A cluster to which jobs may be delegated, known by the address of its manager: two members with the same address are
  * one cluster.
  */
-interface MonitoredCluster {
+export interface MonitoredCluster {
   readonly endpoint: string;
   /** Asks its manager for the free capacity. */
   readonly fetchSnapshot: () => Promise<Snapshot>;
@@ -16,6 +16,8 @@ interface MonitoredCluster {
 interface ScoreboardOptions {
   /** A monotonic clock, in milliseconds. */
   readonly elapsed?: () => number;
+  /** Calls `call` once, after so many milliseconds. Returns the function that cancels it. */
+  readonly after?: (ms: number, call: () => void) => () => void;
   readonly random?: () => number;
   /** Called with the error if a cluster could not be asked, unless it is the same error as the last time. */
   readonly report?: (problem: unknown, place: string) => void;
@@ -55,6 +57,9 @@ const ASKED_FOR_MS = 10 * 60_000;
  */
 const MEASURED_BYTES = 256 * 1024;
 
+/** How long a list of clusters counts as watched: hundreds of jobs of a service may be decided in a second. */
+const WATCHED_FOR_MS = 1_000;
+
 /** The largest number of services whose durations are known at one cluster. */
 const MAX_SERVICES = 1_000;
 
@@ -92,22 +97,27 @@ interface Row {
  */
 export class Scoreboard {
   readonly #rows = new Map<string, Row>();
+  readonly #watchedAt = new WeakMap<readonly MonitoredCluster[], number>();
   readonly #elapsed: () => number;
   readonly #random: () => number;
   readonly #report: (problem: unknown, place: string) => void;
   readonly #listeners = new Set<(place: string, change: ClusterChange) => void>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #after: (ms: number, call: () => void) => () => void;
+  #cancelTimer: (() => void) | undefined;
   #closed = false;
 
-  constructor({ elapsed, random, report }: ScoreboardOptions = {}) {
+  constructor({ elapsed, after, random, report }: ScoreboardOptions = {}) {
     this.#elapsed = elapsed ?? (() => performance.now());
+    this.#after = after ?? startTimer;
     this.#random = random ?? Math.random;
     this.#report = report ?? (() => {});
   }
 
-  /** A job may go to one of these clusters: asks them from now on. */
+  /** A job may go to one of these clusters: asks them from now on. Calling it again soon with the same list is a no-op. */
   watch(clusters: readonly MonitoredCluster[]): void {
     const now = this.#elapsed();
+    if (now - (this.#watchedAt.get(clusters) ?? -Infinity) < WATCHED_FOR_MS) return;
+    this.#watchedAt.set(clusters, now);
     for (const cluster of clusters) {
       const row = this.#rows.get(cluster.endpoint);
       if (!row) this.#rows.set(cluster.endpoint, this.#newRow(cluster, now));
@@ -269,7 +279,7 @@ export class Scoreboard {
 
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
   }
 
   #askBy(row: Row, time: number): void {
@@ -292,11 +302,10 @@ export class Scoreboard {
   }
 
   #schedule(now: number): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     const due = [...this.#rows.values()].filter(({ isAsking }) => !isAsking).map(({ dueAt }) => dueAt);
     if (due.length === 0) return;
-    this.#timer = setTimeout(() => this.#refresh(), Math.max(0, Math.min(...due) - now));
-    this.#timer.unref();
+    this.#cancelTimer = this.#after(Math.max(0, Math.min(...due) - now), () => this.#refresh());
   }
 
   async #ask(row: Row): Promise<void> {
@@ -365,6 +374,12 @@ export class Scoreboard {
     const pause = Math.min(usual * 2 ** failures, longest);
     return now + pause * (0.75 + this.#random() / 2);
   }
+}
+
+/** A timer that does not keep the process alive. */
+function startTimer(ms: number, call: () => void): () => void {
+  const timer = setTimeout(call, ms).unref();
+  return () => clearTimeout(timer);
 }
 
 const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };

@@ -72,11 +72,21 @@ function answerRepeatedOffer(record: JobRecord, payload: string, { dispatcher }:
   throw new DelegationError('payload-differs', 'another event was already offered for the same job and epoch');
 }
 
+interface ReservationDeps extends Pick<TargetDeps, 'capacity' | 'quotas'> {
+  readonly dispatcher: Pick<TargetDeps['dispatcher'], 'waiting'>;
+  readonly room: Pick<TargetDeps['room'], 'queue'>;
+}
+
 /**
  * Reserves capacity for the job now, or lets it wait in the queue: a pinned job always, another one if its origin allows it
  * and few jobs wait here. An offer never overtakes jobs that wait here already.
  */
-function reserveRoom(key: JobKey, offer: Offer, worker: WorkerService, deps: TargetDeps): 'reserved' | 'waits' {
+export function reserveRoom(
+  key: JobKey,
+  offer: Pick<Offer, 'pinned' | 'queue'>,
+  worker: Service,
+  deps: ReservationDeps,
+): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = deps;
   const demand = serviceDemand(worker.definition);
   const impossible = capacity.shortage?.() ?? capacity.refusal(demand);

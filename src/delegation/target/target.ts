@@ -169,16 +169,20 @@ export class PermitCache {
  */
 const QUEUED_PER_RUNNING = 2;
 
+interface TargetRoomDeps extends Pick<TargetConfig, 'ownStatus' | 'now'> {
+  readonly dispatcher: Pick<TargetConfig['dispatcher'], 'running' | 'waiting'>;
+}
+
 /** The room of this cluster, as its origins are told in every message about a job. */
 export class TargetRoom {
-  readonly #deps: Pick<TargetConfig, 'ownStatus' | 'dispatcher' | 'now'>;
+  readonly #deps: TargetRoomDeps;
   /** What is reserved for offers that are not answered yet, by the id of the origin's cluster. */
   readonly #considering = new Map<string, Free>();
   /** Offers of jobs that will wait here and are not in the queue yet. */
   #entering = 0;
   #serial = 0;
 
-  constructor(deps: Pick<TargetConfig, 'ownStatus' | 'dispatcher' | 'now'>) {
+  constructor(deps: TargetRoomDeps) {
     this.#deps = deps;
   }
 

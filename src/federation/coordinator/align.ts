@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import { MAX_MEMBERS } from '../../model/service/index.ts';
 import { FederationError } from '../../peers/index.ts';
-import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
-import { type Ledger, type LedgerMember, memberId, packedSize } from './ledger.ts';
+import { type Ledger, type LedgerMember, MAX_MEMBER_BYTES, memberId, packedSize } from './ledger.ts';
 import { type StoredAddress, unknownAddress } from './member-access.ts';
 
 /** A member that the definition asks for. */
@@ -109,6 +109,12 @@ export function endIdleMembers(ledger: Ledger, isWorking: (member: LedgerMember)
 }
 
 /**
+ * Members of one ledger, with those that are still to be ended. With a larger value, repeatedly replacing all members of
+ * unreachable clusters makes each change slower; with a smaller one, it is rejected sooner.
+ */
+const MAX_LEDGER_MEMBERS = 4 * MAX_MEMBERS;
+
+/**
  * Throws if the ledger cannot hold these members; this must be known before any request is sent. Removed members stay in the
  * ledger until they have ended, so replacing all members of unreachable clusters repeatedly is limited. Removing members is
  * never rejected.
@@ -116,16 +122,17 @@ export function endIdleMembers(ledger: Ledger, isWorking: (member: LedgerMember)
 export function requireLedgerCapacity(ledger: Ledger, wanted: readonly DesiredMember[]): void {
   const known = new Set(ledger.members.filter(({ state }) => state !== 'undoing').map(memberId));
   if (wanted.every((each) => known.has(memberId(each)))) return;
+  const large = wanted.find((each) => packedSize(largestMember(each)) > MAX_MEMBER_BYTES);
+  if (large) throw noCapacity(`the address of cluster "${large.clusterId}" is too long: use a shorter one`);
   const ids = new Set(wanted.map(memberId));
   const going = ledger.members.filter((member) => member.state === 'undoing' || !ids.has(memberId(member)));
-  const members = [...wanted.map(largestMember), ...going.map((member) => ({ ...member, state: 'undoing' as const }))];
-  if (packedSize({ ...ledger, members, revision: Number.MAX_SAFE_INTEGER }) <= JOURNAL_STATE_BYTES) return;
-  const why =
-    going.length > 0
-      ? `the record of the federation has no room for the new members until ${going.length} removed members are deleted on their clusters: try again later`
-      : `the record of the federation has no room for ${wanted.length} members: list fewer, or use shorter addresses`;
-  throw new FederationError('invalid-federation', `federation.members: ${why}`);
+  if (wanted.length + going.length <= MAX_LEDGER_MEMBERS) return;
+  throw noCapacity(
+    `the record of the federation has no room for the new members until ${going.length} removed members are deleted on their clusters: try again later`,
+  );
 }
+
+const noCapacity = (why: string) => new FederationError('invalid-federation', `federation.members: ${why}`);
 
 const DIGEST = 'f'.repeat(64);
 const TIME = 9_999_999_999_999;

@@ -3,8 +3,18 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
-import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
-import { isWriteConflict, type Ledger, type LedgerMember, Ledgers, packLedger, unpackLedger } from './ledger.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { JOURNAL_STATE_BYTES, type Journal } from '../../ports/index.ts';
+import {
+  isWriteConflict,
+  type Ledger,
+  type LedgerMember,
+  Ledgers,
+  MAX_MEMBER_BYTES,
+  packedSize,
+  packLedger,
+  unpackLedger,
+} from './ledger.ts';
 
 const hex = fc.stringMatching(/^[0-9a-f]{64}$/);
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
@@ -61,27 +71,20 @@ test('ledger: reading returns what was written', () => {
   );
 });
 
-test('ledger: a hundred members with long names, addresses and reasons fit into one entry', () => {
-  const member = (index: number): LedgerMember => ({
-    clusterId: `${'c'.repeat(58)}-${String(index).padStart(4, '0')}`,
-    service: 's'.repeat(39),
-    endpoint: `https://${String(index).padStart(4, '0')}.${'h'.repeat(100)}.example:30443`,
+test('ledger: sixteen members of the largest size fit into one entry', () => {
+  const member = (index: number, path: number): LedgerMember => ({
+    clusterId: `cluster-${String(index).padStart(4, '0')}`,
+    service: 'demo',
+    endpoint: `https://${String(index).padStart(4, '0')}.example.org/${'p'.repeat(path)}`,
     verify: true,
     guarded: true,
     kind: 'oscar',
     keyId: 'ab'.repeat(32),
     state: 'undoing',
-    end: 'detach',
-    revision: 4_000_000_000,
-    digest: 'cd'.repeat(32),
-    instance: '6f1c2a4e-0000-4000-8000-000000000001',
-    lastSeen: 1_763_257_000_000,
-    reason: 'it has not answered '.repeat(20),
     since: 1_763_257_000_000,
-    nextKeyId: 'ef'.repeat(32),
-    keyedAt: 1_763_257_000_000,
-    force: true,
   });
+  const path = MAX_MEMBER_BYTES - packedSize(member(0, 0));
+  assert.equal(packedSize(member(0, path)), MAX_MEMBER_BYTES);
   const ledger: Ledger = {
     uid: 'u',
     service: 's'.repeat(39),
@@ -89,7 +92,7 @@ test('ledger: a hundred members with long names, addresses and reasons fit into 
     phase: 'ending',
     revision: 4_000_000_000,
     begunAt: 1_763_257_000_000,
-    members: Array.from({ length: 100 }, (_, index) => member(index)),
+    members: Array.from({ length: 16 }, (_, index) => member(index, path)),
   };
   const size = Buffer.byteLength(JSON.stringify(packLedger(ledger)));
   assert.ok(size <= JOURNAL_STATE_BYTES, `${size} bytes`);
@@ -106,11 +109,11 @@ describe('ledger: in a real journal', () => {
     members: [],
   };
 
-  async function using(work: (store: Ledgers) => Promise<void>): Promise<void> {
+  async function using(work: (store: Ledgers, journal: Journal) => Promise<void>): Promise<void> {
     const directory = makeTemporaryDirectory();
     const cluster = openLocalCluster({ directory });
     try {
-      await work(new Ledgers(cluster));
+      await work(new Ledgers(cluster), cluster.journal);
     } finally {
       await cluster.close();
       removeTemporaryDirectory(directory);
@@ -156,4 +159,103 @@ describe('ledger: in a real journal', () => {
       const uids = (await Array.fromAsync(store.all())).map((entry) => entry.ledger.uid);
       assert.deepEqual(uids, ['u1', 'u3']);
     }));
+
+  const large = (reason: string): Ledger => ({
+    ...ledger,
+    members: Array.from({ length: 400 }, (_, index) => ({
+      clusterId: `cluster-${index}`,
+      service: 'demo',
+      endpoint: `https://cluster-${index}.example.org/${'p'.repeat(200)}`,
+      verify: true,
+      guarded: true,
+      kind: 'oscar',
+      keyId: 'ab'.repeat(32),
+      state: 'made',
+      reason: index === 37 ? reason : 'none',
+      since: 1,
+    })),
+  });
+  const listPages = async (journal: Journal) => (await journal.list('ledger-members/')).items.map(({ key }) => key);
+
+  test('a ledger of 400 members is stored in pages, and a change of one member writes one page', () =>
+    using(async (store, journal) => {
+      const begun = await store.begin(large('first'));
+      const before = await listPages(journal);
+      await store.advance(begun, large('second'));
+      const after = await listPages(journal);
+      assert.equal(before.length, 25);
+      assert.equal(after.filter((key) => !before.includes(key)).length, 1);
+      assert.equal(after.length, 25);
+      assert.deepEqual((await new Ledgers({ journal }).read('u1'))?.ledger, large('second'));
+      const small = await store.amend('u1', () => ({ ...ledger, phase: 'ending' }));
+      assert.deepEqual(await listPages(journal), []);
+      assert.deepEqual((await store.read('u1'))?.ledger, small?.ledger);
+    }));
+
+  test('pages: a writer that lost the race removes its own pages and none of the winner', () =>
+    using(async (store, journal) => {
+      const begun = await store.begin(large('first'));
+      await store.advance(begun, large('winner'));
+      await assert.rejects(store.advance(begun, large('loser')), isWriteConflict);
+      assert.equal((await listPages(journal)).length, 25);
+      assert.deepEqual((await new Ledgers({ journal: uncached(journal) }).read('u1'))?.ledger, large('winner'));
+    }));
+
+  test('pages: a reader whose pages another writer has just replaced reads the newer ledger', () =>
+    using(async (store, journal) => {
+      const begun = await store.begin(large('first'));
+      let isFirst = true;
+      const slow = {
+        ...uncached(journal),
+        async read(key: string) {
+          const entry = await journal.read(key);
+          if (isFirst) {
+            isFirst = false;
+            await store.advance(begun, large('second'));
+          }
+          return entry;
+        },
+      };
+      assert.deepEqual((await new Ledgers({ journal: slow }).read('u1'))?.ledger, large('second'));
+    }));
+
+  test('pages: those of a killed writer are removed after a day, and those in use stay', () =>
+    using(async (store, journal) => {
+      await store.begin(large('first'));
+      const dying = { ...uncached(journal), advance: () => new Promise<never>(() => {}) };
+      const entry = await new Ledgers({ journal: dying }).read('u1');
+      assert.ok(entry);
+      void new Ledgers({ journal: dying }).advance(entry, large('never'));
+      await eventually(async () => assert.equal((await listPages(journal)).length, 26));
+      await store.removeUnusedPages(Date.now());
+      assert.equal((await listPages(journal)).length, 26);
+      await store.removeUnusedPages(Date.now() + 25 * 3_600_000);
+      assert.equal((await listPages(journal)).length, 25);
+      assert.deepEqual((await store.read('u1'))?.ledger, large('first'));
+      await store.finish(entry);
+      assert.deepEqual(await listPages(journal), []);
+    }));
+
+  test('pages: concurrent amendments of a large ledger are all applied', () =>
+    using(async (store) => {
+      await store.begin(large('0'));
+      const add = (current: Ledger): Ledger => ({
+        ...current,
+        members: current.members.map((member, index) =>
+          index === 37 ? { ...member, reason: String(Number(member.reason) + 1) } : member,
+        ),
+      });
+      await Promise.all(Array.from({ length: 5 }, () => store.amend('u1', add)));
+      assert.equal((await store.read('u1'))?.ledger.members[37]?.reason, '5');
+    }));
+});
+
+/** Another object with the same entries, so that pages that another manager has read are not in the cache. */
+const uncached = (journal: Journal): Journal => ({
+  begin: (...it) => journal.begin(...it),
+  read: (key) => journal.read(key),
+  claim: (...it) => journal.claim(...it),
+  advance: (...it) => journal.advance(...it),
+  finish: (...it) => journal.finish(...it),
+  list: (...it) => journal.list(...it),
 });

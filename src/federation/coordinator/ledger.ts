@@ -1,3 +1,6 @@
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { allSettled } from '../../lib/concurrency.ts';
 import type { Version } from '../../lib/version.ts';
 import {
   JOURNAL_STATE_BYTES,
@@ -13,7 +16,8 @@ import {
 /**
  * What the coordinator knows about its federation, in one journal entry (`federation/<uid>`): ids, addresses, digests and
  * states, never definitions or secrets. Every write is a compare-and-swap on the version that was read, so there is one
- * writer at a time, and recovery after a crash reads what was begun.
+ * writer at a time, and recovery after a crash reads what was begun. The members of a large federation are in pages, entries
+ * of their own that never change: the ledger names its pages (decision 0067).
  */
 export interface Ledger {
   readonly uid: string;
@@ -67,6 +71,14 @@ export interface LedgerMember {
 export interface LedgerEntry {
   readonly ledger: Ledger;
   readonly version: Version;
+  /** The pages of its members. Empty if the members are in the entry itself. */
+  readonly pages: readonly MemberPage[];
+}
+
+/** Some of the members, in a journal entry that is written once. */
+interface MemberPage {
+  readonly id: string;
+  readonly members: readonly LedgerMember[];
 }
 
 export const memberId = ({ clusterId, service }: Pick<LedgerMember, 'clusterId' | 'service'>) =>
@@ -79,36 +91,58 @@ export const listKeyIds = ({ keyId, nextKeyId }: Pick<LedgerMember, 'keyId' | 'n
 const PREFIX = 'federation/';
 const journalKey = (uid: string) => `${PREFIX}${uid}`;
 
+const PAGE_PREFIX = 'ledger-members/';
+const pageKey = (uid: string, page: string) => `${PAGE_PREFIX}${uid}/${page}`;
+
+/** With a larger value, a change of one member writes more; with a smaller one, a ledger has more entries. */
+const MEMBERS_PER_PAGE = 16;
+
+/** A page with the largest members fits into an entry, with some room for the page's own fields. */
+export const MAX_MEMBER_BYTES = Math.floor((JOURNAL_STATE_BYTES - 1024) / MEMBERS_PER_PAGE);
+
+/**
+ * After this time a page that no ledger names is removed. It is left by a manager that was killed while it wrote. A manager
+ * that is paused for longer between a page and its ledger would lose the page; a larger value keeps unused pages longer.
+ */
+const UNUSED_PAGE_MS = 24 * 3_600_000;
+
+/** Pages never change, so each manager reads a page once. The oldest are forgotten first. */
+const CACHED_PAGES = 2_048;
+const pageCaches = new WeakMap<Journal, Map<string, MemberPage>>();
+
 /** The ledgers in the journal. Every write is a compare-and-swap; a writer that lost the race gets `conflict`. */
 export class Ledgers {
   readonly #journal: Journal;
+  readonly #cache: Map<string, MemberPage>;
 
   constructor({ journal }: { readonly journal: Journal }) {
     this.#journal = journal;
+    this.#cache = pageCaches.get(journal) ?? new Map();
+    pageCaches.set(journal, this.#cache);
   }
 
   async read(uid: string): Promise<LedgerEntry | undefined> {
     const entry = await this.#journal.read(journalKey(uid));
-    return entry && toLedgerEntry(entry);
+    return entry && this.#toLedgerEntry(entry);
   }
 
   async begin(ledger: Ledger): Promise<LedgerEntry> {
-    const { version } = await this.#journal.begin(journalKey(ledger.uid), packLedger(ledger));
-    return { ledger, version };
+    return this.#write(ledger, [], async (state) => (await this.#journal.begin(journalKey(ledger.uid), state)).version);
   }
 
-  async advance({ version }: LedgerEntry, ledger: Ledger): Promise<LedgerEntry> {
-    return { ledger, version: await this.#journal.advance(journalKey(ledger.uid), version, packLedger(ledger)) };
+  async advance({ version, pages }: LedgerEntry, ledger: Ledger): Promise<LedgerEntry> {
+    return this.#write(ledger, pages, (state) => this.#journal.advance(journalKey(ledger.uid), version, state));
   }
 
   /** Claims the ledger for a change; undefined if another writer was faster. */
-  async claim({ ledger, version }: LedgerEntry): Promise<LedgerEntry | undefined> {
-    const claimed = await this.#journal.claim(journalKey(ledger.uid), version);
-    return claimed === 'busy' ? undefined : { ledger, version: claimed };
+  async claim(entry: LedgerEntry): Promise<LedgerEntry | undefined> {
+    const claimed = await this.#journal.claim(journalKey(entry.ledger.uid), entry.version);
+    return claimed === 'busy' ? undefined : { ...entry, version: claimed };
   }
 
-  async finish({ ledger, version }: LedgerEntry): Promise<void> {
+  async finish({ ledger, version, pages }: LedgerEntry): Promise<void> {
     await this.#journal.finish(journalKey(ledger.uid), version);
+    await this.#removePages(ledger.uid, pages);
   }
 
   /**
@@ -130,13 +164,128 @@ export class Ledgers {
   }
 
   async *all(): AsyncGenerator<LedgerEntry> {
-    let page = await this.#journal.list(PREFIX);
-    for (;;) {
-      for (const entry of page.items) yield toLedgerEntry(entry);
-      if (page.next === undefined) return;
-      page = await this.#journal.list(PREFIX, page.next);
+    for await (const entry of this.#list(PREFIX)) {
+      const read = await this.#toLedgerEntry(entry);
+      if (read) yield read;
     }
   }
+
+  /** Removes pages that no ledger names and that are too old to be part of a write that goes on. */
+  async removeUnusedPages(now: number): Promise<void> {
+    for await (const { key, state } of this.#list(PAGE_PREFIX)) {
+      const [uid = '', id = ''] = key.slice(PAGE_PREFIX.length).split('/');
+      if (now - Number(state['at']) < UNUSED_PAGE_MS) continue;
+      const ledger = await this.#journal.read(journalKey(uid));
+      if (!ledger || !listPageIds(ledger.state).includes(id)) await this.#removePages(uid, [{ id, members: [] }]);
+    }
+  }
+
+  async *#list(prefix: string): AsyncGenerator<JournalEntry> {
+    let page = await this.#journal.list(prefix);
+    for (;;) {
+      yield* page.items;
+      if (page.next === undefined) return;
+      page = await this.#journal.list(prefix, page.next);
+    }
+  }
+
+  /**
+   * Writes the pages that have changed, then the entry that names them: the entry decides. Then removes the pages that it
+   * does not name any more. If the entry cannot be written, the new pages are removed.
+   */
+  async #write(
+    ledger: Ledger,
+    known: readonly MemberPage[],
+    put: (state: JournalState) => Promise<Version>,
+  ): Promise<LedgerEntry> {
+    const whole = packLedger(ledger);
+    if (sizeOf(whole) <= JOURNAL_STATE_BYTES) {
+      const version = await put(whole);
+      await this.#removePages(ledger.uid, known);
+      return { ledger, version, pages: [] };
+    }
+    const { uid, members, ...head } = ledger;
+    const pages = toPages(members, known);
+    const added = pages.filter((page) => !known.includes(page));
+    try {
+      await allSettled(added.map((page) => this.#writePage(uid, page)));
+      const version = await put({ ...head, pages: pages.map(({ id }) => id) });
+      await this.#removePages(
+        uid,
+        known.filter((page) => !pages.includes(page)),
+      );
+      return { ledger, version, pages };
+    } catch (error) {
+      // It is certain that the entry does not name them only if another writer was first.
+      if (isWriteConflict(error)) await this.#removePages(uid, added);
+      throw error;
+    }
+  }
+
+  async #writePage(uid: string, page: MemberPage): Promise<void> {
+    await this.#journal.begin(pageKey(uid, page.id), { at: Date.now(), ...packMembers(page.members) });
+    this.#keep(page);
+  }
+
+  /** A page that cannot be removed now is removed by {@link removeUnusedPages}. */
+  async #removePages(uid: string, pages: readonly MemberPage[]): Promise<void> {
+    await Promise.allSettled(
+      pages.map(async ({ id }) => {
+        this.#cache.delete(id);
+        const entry = await this.#journal.read(pageKey(uid, id));
+        if (entry) await this.#journal.finish(entry.key, entry.version);
+      }),
+    );
+  }
+
+  /** A page is missing if another writer has removed it, and then there is a newer entry, or none. */
+  async #toLedgerEntry(given: JournalEntry): Promise<LedgerEntry | undefined> {
+    const uid = given.key.slice(PREFIX.length);
+    let entry: JournalEntry | undefined = given;
+    while (entry) {
+      const { state, version }: JournalEntry = entry;
+      if (!('pages' in state)) return { ledger: unpackLedger(uid, state), version, pages: [] };
+      const pages = await Promise.all(listPageIds(state).map((id) => this.#readPage(uid, id)));
+      const found = pages.filter((page) => page !== undefined);
+      if (found.length === pages.length) {
+        const { pages: _, ...head } = state as unknown as Omit<Ledger, 'uid' | 'members'> & { pages: unknown };
+        return { ledger: { uid, ...head, members: found.flatMap(({ members }) => members) }, version, pages: found };
+      }
+      const next = await this.#journal.read(given.key);
+      if (next?.version === version) throw new Error(`pages of the ledger of federation ${uid} are missing`);
+      entry = next;
+    }
+    return undefined;
+  }
+
+  async #readPage(uid: string, id: string): Promise<MemberPage | undefined> {
+    const cached = this.#cache.get(id);
+    if (cached) return cached;
+    const entry = await this.#journal.read(pageKey(uid, id));
+    if (!entry) return undefined;
+    const page = { id, members: unpackMembers(entry.state) };
+    this.#keep(page);
+    return page;
+  }
+
+  #keep(page: MemberPage): void {
+    this.#cache.set(page.id, page);
+    const [oldest] = this.#cache.keys();
+    if (this.#cache.size > CACHED_PAGES && oldest !== undefined) this.#cache.delete(oldest);
+  }
+}
+
+const listPageIds = ({ pages }: JournalState): string[] => (Array.isArray(pages) ? pages.map(String) : []);
+
+/** A page whose members have not changed is used again. */
+function toPages(members: readonly LedgerMember[], known: readonly MemberPage[]): MemberPage[] {
+  const pages: MemberPage[] = [];
+  for (let start = 0; start < members.length; start += MEMBERS_PER_PAGE) {
+    const page = { id: randomUUID(), members: members.slice(start, start + MEMBERS_PER_PAGE) };
+    const before = known[pages.length];
+    pages.push(before && isDeepStrictEqual(before.members, page.members) ? before : page);
+  }
+  return pages;
 }
 
 /** Whether another writer was first. */
@@ -144,41 +293,20 @@ export function isWriteConflict(error: unknown): boolean {
   return error instanceof StoreError && (error.code === 'conflict' || error.code === 'absent');
 }
 
-function toLedgerEntry({ key, state, version }: JournalEntry): LedgerEntry {
-  return { ledger: unpackLedger(key.slice(PREFIX.length), state), version };
-}
-
 /**
- * Packs a ledger for the journal. An entry has 64 KiB, and a federation may have 100 members and as many that are being
- * ended. So a member is a list without field names, digests are in base64, and each cluster address is stored once. If that
- * is still too large, optional fields are dropped.
+ * Packs a ledger for the journal: a member is a list without field names, digests are in base64, and each cluster address is
+ * stored once.
  */
-export function packLedger(ledger: Ledger): JournalState {
-  const whole = packMembers(ledger, (member) => member);
-  return sizeOf(whole) <= JOURNAL_STATE_BYTES ? whole : packMembers(ledger, compactMember);
+export function packLedger({ uid: _, members, ...ledger }: Ledger): JournalState {
+  return { ...ledger, ...packMembers(members) };
 }
 
-/** The size of the entry for this ledger without optional fields. */
-export const packedSize = (ledger: Ledger): number => sizeOf(packMembers(ledger, compactMember));
+/** The size of a member in a page, without its neighbours. */
+export const packedSize = (member: LedgerMember): number => sizeOf(packMembers([member]));
 
 const sizeOf = (state: JournalState) => Buffer.byteLength(JSON.stringify(state));
 
-/** A reason marks a member as unreachable, so its beginning is kept. */
-const COMPACT_REASON = 16;
-
-/** Keeps only what is needed to update or end the member. */
-function compactMember(member: LedgerMember): LedgerMember {
-  const { digest: _, reason, ...known } = member;
-  if (member.state !== 'undoing' && member.state !== 'leaving')
-    return { ...known, ...(reason && { reason: reason.slice(0, COMPACT_REASON) }) };
-  const { instance: __, lastSeen: ___, keyedAt: ____, ...ending } = known;
-  return ending;
-}
-
-function packMembers(
-  { uid: _, members, ...ledger }: Ledger,
-  shown: (member: LedgerMember) => LedgerMember,
-): JournalState {
+function packMembers(members: readonly LedgerMember[]): JournalState {
   const addresses: JournalValue[][] = [];
   const indexes = new Map<string, number>();
   const addressIndex = ({ clusterId, endpoint, verify, guarded, kind }: LedgerMember) => {
@@ -187,16 +315,18 @@ function packMembers(
     if (!indexes.has(known)) indexes.set(known, addresses.push(place) - 1);
     return indexes.get(known) ?? 0;
   };
-  const packed = members.map((member) => packMember(shown(member), addressIndex(member)));
-  return { ...ledger, places: addresses, members: packed };
+  const packed = members.map((member) => packMember(member, addressIndex(member)));
+  return { places: addresses, members: packed };
 }
 
 export function unpackLedger(uid: string, state: JournalState): Ledger {
-  const { places, members, ...ledger } = state as unknown as Omit<Ledger, 'uid' | 'members'> & {
-    places: PackedAddress[];
-    members: PackedMember[];
-  };
-  return { uid, ...ledger, members: members.map((member) => unpackMember(member, places)) };
+  const { places: _, members: __, ...ledger } = state as unknown as Omit<Ledger, 'uid'> & { places: unknown };
+  return { uid, ...ledger, members: unpackMembers(state) };
+}
+
+function unpackMembers(state: JournalState): LedgerMember[] {
+  const { places, members } = state as unknown as { places: PackedAddress[]; members: PackedMember[] };
+  return members.map((member) => unpackMember(member, places));
 }
 
 type PackedAddress = [
@@ -224,10 +354,7 @@ type PackedMember = [
   unrequested?: boolean | null,
 ];
 
-/**
- * Enough for a sentence with the answer of a Go manager. With a larger value fewer members fit without dropping optional
- * fields.
- */
+/** Enough for a sentence with the answer of a Go manager. With a larger value fewer members fit into an entry. */
 const LONGEST_REASON = 240;
 
 function packMember(member: LedgerMember, place: number): JournalValue[] {

@@ -280,6 +280,7 @@ export async function recoverFederations(begunBefore: number, deps: Coordination
     const { phase, begunAt, uid } = entry.ledger;
     if (phase === 'creating' && begunAt < begunBefore) await settle(uid, () => abandon(entry, deps));
   });
+  await new Ledgers(deps).removeUnusedPages(deps.now());
   const pages = await listAllPages((cursor) => deps.services.list(cursor === undefined ? {} : { cursor }));
   await mapConcurrent(pages.flat(), RECOVERED_AT_ONCE, async ({ service }) => {
     const role = service.federation;

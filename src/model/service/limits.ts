@@ -1,7 +1,10 @@
 /** Limits of one definition. A request that exceeds them is rejected before its entries are read. */
 
-/** The state of all members of a federation must fit into one journal entry. */
-export const MAX_MEMBERS = 120;
+/**
+ * Members of one federation. With a larger value, a decision about a job and a change of the federation take longer, both in
+ * proportion; `bench/simulate` has measured 1,000.
+ */
+export const MAX_MEMBERS = 1_000;
 
 /** Inputs, outputs, and filters of each. More than any service needs, and few enough to compare all pairs. */
 export const MAX_STORAGE_PATHS = 100;
@@ -16,7 +19,7 @@ export const MAX_ALLOWED_USERS = 5_000;
 export const MAX_MAP_ENTRIES = 1_000;
 
 /** Clusters and weights of them, storage providers of each type. Members name them, so there is no use for many more. */
-export const MAX_NAMED_PLACES = 200;
+export const MAX_NAMED_PLACES = 1_100;
 
 /** Ports, pull secrets and arguments: what a container may have of each. */
 export const MAX_CONTAINER_OPTIONS = 100;
