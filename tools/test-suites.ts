@@ -21,8 +21,8 @@ export interface Suite {
   readonly compileCache: boolean;
 }
 
-/** Campaigns that take minutes of CPU time: whole clusters under random faults, and the cost of every input. */
-const CAMPAIGNS = ['test/*-chaos.test.ts', 'test/input-costs.test.ts'];
+/** Campaigns that take minutes of CPU time: whole clusters under random faults and attacks, and the cost of every input. */
+const CAMPAIGNS = ['test/*-chaos.test.ts', 'test/security/{input-costs,campaign,floods}.test.ts'];
 
 /** The programs as people start them: `oscar up`, the scripts of npm, and every command of the pages. */
 const PROGRAMS = ['test/cli/{up,npm,docs}.test.ts'];
