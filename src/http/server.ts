@@ -36,7 +36,7 @@ import { federationRoutes } from './routes/federation.ts';
 import { federationTokenRoutes } from './routes/federation-token.ts';
 import { healthRoutes, type Unreadiness } from './routes/health.ts';
 import { type Info, type InfoDeps, infoRoutes } from './routes/info.ts';
-import { type Enter, invokeRoutes } from './routes/invoke.ts';
+import { type Enter, type InvokeDeps, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
@@ -74,6 +74,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** Go managers that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
   readonly logOf?: JobLogsDeps['logOf'];
+  readonly remoteAnswer?: InvokeDeps['remoteAnswer'];
   /** The execution log that all managers of this cluster share; absent if there is only this one. */
   readonly sharedLog?: SharedLog | undefined;
   /** How long a synchronous invocation may take. */
@@ -203,7 +204,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs, open: OpenResponses): void {
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog({ shared: options.sharedLog });
-  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
+  const { enter, origins, remoteAnswer } = options;
+  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter, origins, remoteAnswer });
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
   jobsRoutes(app, { authenticator, jobs, pageSize, open });

@@ -1,13 +1,13 @@
-export { attemptName, hostedAttemptName } from './attempt/attempt-name.ts';
+export { attemptName, hostedAttemptName, isLocalAttempt } from './attempt/attempt-name.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
 export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
 export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
 export { changeJob } from './change-job.ts';
-export { eventTooLarge, type JobErrorCode } from './errors.ts';
+export { eventTooLarge, JobError, type JobErrorCode } from './errors.ts';
 export { jobForBytes, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
-export { invokeService } from './intake/invoke.ts';
+export { type InvokeOptions, invokeService } from './intake/invoke.ts';
 export { receiveEvents } from './intake/storage-events.ts';
 export { acceptJob, placementModeFor, submitJob } from './intake/submit.ts';
 export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';

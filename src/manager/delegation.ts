@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { KubernetesCluster } from '../adapters/kubernetes/index.ts';
 import type { Config } from '../config/index.ts';
@@ -17,6 +18,7 @@ import {
   type LocalDurations,
   OriginFollower,
   readJobLog,
+  readRemoteAnswer,
   Scoreboard,
   selfOrigin,
   selfTarget,
@@ -46,6 +48,8 @@ interface OpenDelegation {
   /** Managers written in Go that delegate jobs to this one. */
   readonly origins: UpstreamOrigins;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
+  /** The answer of a synchronous call that ran on another cluster. */
+  answer(record: JobRecord, signal: AbortSignal): Promise<Readable>;
   outstanding(serviceUid: string, member: string): Promise<number>;
   /** Both sides of delegation, for the scheduler, while this manager leads. */
   forTerm(term: Term): DelegationRoles;
@@ -173,6 +177,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
       enterJob(principal, worker, event, { coordinatorOf: findCoordinator, maxEventBytes: config.maxEventBytes }),
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readJobLog(record, options, origin),
+    answer: (record, signal) => readRemoteAnswer(record, signal, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
     forTerm({ defer }) {
       const leading = new Delegator(origin);

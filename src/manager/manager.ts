@@ -139,6 +139,7 @@ export async function startManager(
       enter: (...entry) => delegation.enter(...entry),
       origins: delegation.origins,
       logOf: (...asked) => delegation.logs(...asked),
+      remoteAnswer: (...asked) => delegation.answer(...asked),
     }),
     tokenSource: tokens,
     eventsToken: config.eventsToken,

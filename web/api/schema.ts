@@ -879,10 +879,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'POST /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -891,10 +897,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'PUT /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -902,6 +914,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };
@@ -916,6 +933,11 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
@@ -929,10 +951,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'POST /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -941,10 +969,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'PUT /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -952,6 +986,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };
@@ -965,6 +1004,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };

@@ -1,5 +1,5 @@
 import { uuidV5 } from '../../lib/uuid.ts';
-import type { JobKey, NewJob } from '../../model/job/index.ts';
+import type { AttemptRecord, JobKey, NewJob } from '../../model/job/index.ts';
 
 /** Namespaces of derived UUIDs. They must never change. */
 const FURTHER = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260002';
@@ -19,6 +19,13 @@ export function attemptName(job: NamedJob, epoch: number): string {
   }
   return epoch <= 1 ? id : `${cut(id)}-${uuidV5(FURTHER, JSON.stringify([id, epoch]))}`;
 }
+
+/** Whether an attempt ran on this cluster. A Go manager gives attempts no names of their own: there the job has its name here. */
+export const isLocalAttempt = (
+  job: NamedJob,
+  { name, epoch, place }: Pick<AttemptRecord, 'name' | 'epoch' | 'place'>,
+  here: { readonly place: string },
+) => place === here.place && name === attemptName(job, epoch);
 
 type NamedJob = Pick<NewJob, 'service' | 'serviceUid' | 'id' | 'delegatedFrom' | 'openedBy'>;
 

@@ -95,7 +95,7 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
     fields<WireOffer>({
       job,
       epoch,
-      trigger: oneOf('storage', 'job'),
+      trigger: oneOf('storage', 'job', 'run'),
       pinned: flag,
       from: clusterId,
       encoding: eventFields.encoding,
