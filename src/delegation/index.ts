@@ -2,7 +2,7 @@ export { type ClustersView, viewClusters } from './origin/clusters-view.ts';
 export { commit } from './origin/commit.ts';
 export { Delegator } from './origin/delegator.ts';
 export { FederationCache } from './origin/federation-cache.ts';
-export { readJobLog } from './origin/logs.ts';
+export { readJobLog, readRemoteAnswer } from './origin/logs.ts';
 export type { DelegationMeters } from './origin/origin.ts';
 export { OriginFollower } from './origin/origin-follower.ts';
 export { LocalDurations, snapshotFromNodes } from './scoreboard/local-status.ts';

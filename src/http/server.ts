@@ -38,7 +38,7 @@ import { federationRoutes } from './routes/federation.ts';
 import { federationTokenRoutes } from './routes/federation-token.ts';
 import { healthRoutes, type Unreadiness } from './routes/health.ts';
 import { type Info, type InfoDeps, infoRoutes, readInfo } from './routes/info.ts';
-import { type Enter, invokeRoutes } from './routes/invoke.ts';
+import { type Enter, type InvokeDeps, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
@@ -78,6 +78,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly logOf?: JobLogsDeps['logOf'];
   /** The clusters of federations; without it, their route does not exist. */
   readonly viewClusters?: ClustersDeps['viewClusters'];
+  readonly remoteAnswer?: InvokeDeps['remoteAnswer'];
   /** The execution log that all managers of this cluster share; absent if there is only this one. */
   readonly sharedLog?: SharedLog | undefined;
   /** How long a synchronous invocation may take. */
@@ -226,7 +227,8 @@ function limitWithPeers(app: FastifyInstance, connections: ConnectionLimits): vo
 function registerJobRoutes(app: FastifyInstance, options: ServerOptions, jobs: Jobs, open: OpenResponses): void {
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog({ shared: options.sharedLog });
-  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
+  const { enter, origins, remoteAnswer } = options;
+  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter, origins, remoteAnswer });
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
   jobsRoutes(app, { authenticator, jobs, pageSize, open });

@@ -11,10 +11,10 @@ export {
   readableFile,
   type UpstreamOrigins,
 } from './attempt/store-access.ts';
-export { eventTooLarge, type JobErrorCode } from './errors.ts';
+export { eventTooLarge, JobError, type JobErrorCode } from './errors.ts';
 export { jobForBytes, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
-export { invokeService } from './intake/invoke.ts';
+export { type InvokeOptions, invokeService } from './intake/invoke.ts';
 export { receiveEvents } from './intake/storage-events.ts';
 export { acceptJob, placementModeFor, submitJob } from './intake/submit.ts';
 export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
@@ -28,6 +28,7 @@ export {
   type DispatcherOptions,
   type HostedJobs,
   hostedAttemptName,
+  isLocalAttempt,
   type Jobs,
   jobKeyText,
   type PlacementMode,

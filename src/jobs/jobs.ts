@@ -1,6 +1,15 @@
 import type { StorageProvider } from '../config/index.ts';
 import { uuidV5 } from '../lib/uuid.ts';
-import type { Attempt, Demand, JobKey, JobProgress, JobRecord, NewJob, Transition } from '../model/job/index.ts';
+import type {
+  Attempt,
+  AttemptRecord,
+  Demand,
+  JobKey,
+  JobProgress,
+  JobRecord,
+  NewJob,
+  Transition,
+} from '../model/job/index.ts';
 import { bytes, type ClusterStore, type Definition, millicores, type Service } from '../model/service/index.ts';
 import {
   type Capacity,
@@ -196,6 +205,13 @@ export function attemptName(job: NamedJob, epoch: number): string {
   }
   return epoch <= 1 ? id : `${cut(id)}-${uuidV5(FURTHER, JSON.stringify([id, epoch]))}`;
 }
+
+/** Whether an attempt ran on this cluster. A Go manager gives attempts no names of their own: there the job has its name here. */
+export const isLocalAttempt = (
+  job: NamedJob,
+  { name, epoch, place }: Pick<AttemptRecord, 'name' | 'epoch' | 'place'>,
+  here: { readonly place: string },
+) => place === here.place && name === attemptName(job, epoch);
 
 type NamedJob = Pick<NewJob, 'service' | 'serviceUid' | 'id' | 'delegatedFrom' | 'openedBy'>;
 

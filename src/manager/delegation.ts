@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { KubernetesCluster } from '../adapters/kubernetes/index.ts';
 import type { Config } from '../config/index.ts';
@@ -18,6 +19,7 @@ import {
   type LocalDurations,
   OriginFollower,
   readJobLog,
+  readRemoteAnswer,
   Scoreboard,
   selfOrigin,
   selfTarget,
@@ -48,6 +50,8 @@ interface OpenDelegation {
   /** Managers written in Go that delegate jobs to this one. */
   readonly origins: UpstreamOrigins;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
+  /** The answer of a synchronous call that ran on another cluster. */
+  answer(record: JobRecord, signal: AbortSignal): Promise<Readable>;
   outstanding(serviceUid: string, member: string): Promise<number>;
   /** The clusters of the federations that the caller may see. */
   viewClusters(principal: Admin | User): Promise<ClustersView>;
@@ -177,6 +181,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
       enterJob(principal, worker, event, { coordinatorOf: findCoordinator, maxEventBytes: config.maxEventBytes }),
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readJobLog(record, options, origin),
+    answer: (record, signal) => readRemoteAnswer(record, signal, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
     viewClusters: (principal) =>
       viewClusters(principal, { ...origin, scoreboard: board, catalog, conditions: coordination.conditions }),

@@ -140,6 +140,7 @@ export async function startManager(
       origins: delegation.origins,
       logOf: (...asked) => delegation.logs(...asked),
       viewClusters: (principal) => delegation.viewClusters(principal),
+      remoteAnswer: (...asked) => delegation.answer(...asked),
     }),
     tokenSource: tokens,
     eventsToken: config.eventsToken,

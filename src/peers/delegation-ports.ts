@@ -64,7 +64,8 @@ export interface Offer extends TargetAttempt {
   /** Id of the origin's cluster, for display. */
   readonly from: string;
   readonly event: Uint8Array;
-  readonly trigger: Exclude<NewJob['trigger'], 'run'>;
+  /** `run`: a synchronous call, whose answer the origin fetches when the job has ended. */
+  readonly trigger: NewJob['trigger'];
   /** The job was submitted to this worker and runs nowhere else: it is queued there if no capacity is free. */
   readonly pinned: boolean;
   /** If no capacity is free, the target may queue the job, although another member could run it. */
@@ -147,5 +148,7 @@ export interface ForwardedJob {
 export interface RemoteLogOptions {
   readonly timestamps: boolean;
   readonly follow: boolean;
+  /** The answer of a call in place of its log. */
+  readonly answer?: true;
   readonly signal?: AbortSignal;
 }

@@ -141,7 +141,9 @@ describe('offer: a worker accepts jobs from its coordinator only', () => {
 
   test('offer: rejected with the key of another federation, even one with a member at the same cluster', async () => {
     const { origin, a, people } = them;
-    const body = federated('bobs', [member(a, 'bobs-a')], {}, { federation: { topology: 'star' } });
+    const { refreshToken } = await people.issuer.tokensFor(BOB);
+    const environment = { secrets: { refresh_token: refreshToken } };
+    const body = federated('bobs', [member(a, 'bobs-a')], {}, { federation: { topology: 'star' }, environment });
     await create(origin, people.bob, body);
     const bobs = orderOf(a, 'bobs-a');
     const words = offer(origin.id);

@@ -959,10 +959,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'POST /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -971,10 +977,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'PUT /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -982,6 +994,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };
@@ -996,6 +1013,11 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
@@ -1009,10 +1031,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'POST /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -1021,10 +1049,16 @@ export interface Operations {
         readonly 'type': string;
         readonly 'reason': string;
       })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
+      })[];
       readonly 'warnings'?: readonly (string)[];
     };
   };
   readonly 'PUT /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: undefined;
     readonly response: {
       readonly 'topology': string;
@@ -1032,6 +1066,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };
@@ -1045,6 +1084,11 @@ export interface Operations {
       readonly 'conditions'?: readonly ({
         readonly 'type': string;
         readonly 'reason': string;
+      })[];
+      readonly 'pending'?: readonly ({
+        readonly 'member': string;
+        readonly 'reason': string;
+        readonly 'next_attempt_seconds'?: number;
       })[];
       readonly 'warnings'?: readonly (string)[];
     };

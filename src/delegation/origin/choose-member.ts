@@ -51,10 +51,11 @@ export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice 
   const self = mode === 'any' && pinnedTo === undefined ? ownCandidate(question, deps) : undefined;
 
   const why = new Map([
-    ...members.flatMap(({ id, endpoint, ineligible }) => {
+    ...members.flatMap(({ id, endpoint, ineligible, sendsReports }) => {
       // A pinned job waits at its member, whether it has free capacity or not.
       const full = pinnedTo === undefined ? deps.scoreboard.noRoomReason(endpoint, id, record.demand) : undefined;
-      const reason = ineligible ?? full;
+      const noAnswer = record.trigger === 'run' && !sendsReports ? 'it returns no answers of calls' : undefined;
+      const reason = ineligible ?? noAnswer ?? full;
       return reason === undefined ? [] : [[id, reason] as const];
     }),
     ...refusals,

@@ -1,4 +1,5 @@
-import { attemptName, hostedAttemptName, type Jobs, readLog, waitUntilJob } from '../../jobs/index.ts';
+import { Readable } from 'node:stream';
+import { hostedAttemptName, isLocalAttempt, JobError, type Jobs, readLog, waitUntilJob } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
 import type { PeerCredentials, TargetAttempt } from '../../peers/index.ts';
@@ -19,9 +20,7 @@ export async function* readJobLog(record: JobRecord, options: LogOptions, deps: 
   const current = follow ? await waitUntilJob(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
   const attempt = current?.attempts.at(-1);
   if (!current || !attempt) return;
-  // A Go manager gives attempts no names of their own: there the job has the same name as here.
-  const isOurs = attempt.place === deps.place && attempt.name === attemptName(current, attempt.epoch);
-  if (isOurs) return yield* readLog(current, options, deps);
+  if (isLocalAttempt(current, attempt, deps)) return yield* readLog(current, options, deps);
   const federation = await deps.federations.get(current.service);
   const member = federation && whoRan(attempt, current, federation);
   if (federation && member) {
@@ -29,6 +28,38 @@ export async function* readJobLog(record: JobRecord, options: LogOptions, deps: 
     const at = { job: { service, id }, epoch: attempt.epoch, service: member.service };
     yield* remoteLog(at, member, options, () => credentialsFor(member, federation, deps));
   } else yield lineOf(`it ran at ${attempt.place}, which is no longer a member: its log is not available`);
+}
+
+/** The answer of a synchronous call that ran on another cluster. It has begun when this resolves. */
+export async function readRemoteAnswer(record: JobRecord, signal: AbortSignal, deps: LogDeps): Promise<Readable> {
+  const attempt = record.attempts.at(-1);
+  const federation = await deps.federations.get(record.service);
+  const member = attempt && federation && whoRan(attempt, record, federation);
+  if (!member) throw lostAnswer(record, attempt?.place ?? 'another cluster');
+  const { service, id } = record;
+  const at = { job: { service, id }, epoch: attempt.epoch, service: member.service };
+  const options = { timestamps: false, follow: false, answer: true, signal } as const;
+  try {
+    const chunks = member.target.logs(at, options, await credentialsFor(member, federation, deps));
+    return Readable.from(await begun(chunks), { objectMode: false });
+  } catch (cause) {
+    if (cause instanceof OscarError) throw lostAnswer(record, member.place, cause);
+    throw cause;
+  }
+}
+
+const lostAnswer = ({ state }: JobRecord, place: string, cause?: Error) =>
+  new JobError('run-failed', `the job has ${state} at "${place}", but its answer cannot be read from there`, { cause });
+
+/** The same chunks, after the first one has arrived: a failure before that is an error and not a broken answer. */
+async function begun(chunks: AsyncIterable<Uint8Array>): Promise<AsyncIterable<Uint8Array>> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  return (async function* () {
+    if (first.done) return;
+    yield first.value;
+    yield* { [Symbol.asyncIterator]: () => iterator };
+  })();
 }
 
 async function* remoteLog(

@@ -542,7 +542,7 @@ function toOffer(record: JobRecord, { member, federation, event, queue }: OfferP
     service: member.service,
     from: self.clusterId,
     event,
-    trigger: record.trigger === 'storage' ? 'storage' : 'job',
+    trigger: record.trigger,
     pinned: pinnedMember(federation, record) !== undefined,
     ...(queue && { queue }),
     trace: toTraceparent(job),

@@ -37,7 +37,8 @@ export async function acceptOffer(
   const { uid } = worker.federation;
   const key = { service, id: hostedAttemptName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
-  const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
+  const answer = offer.trigger === 'run' && { answer: true as const };
+  const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload, ...answer };
   return deps.mutex.run(jobKeyText(key), async () => {
     const known = await deps.store.get(key);
     if (known) return answerRepeatedOffer(known, payload, deps);
@@ -149,7 +150,8 @@ async function keep(
     owner,
     principal: owner,
     invoker: '',
-    trigger: offer.trigger,
+    // The caller waits at the origin: this job goes on when a manager here restarts.
+    trigger: offer.trigger === 'run' ? 'job' : offer.trigger,
     // The job has no rights at the store of this cluster: its files are at the origin, with keys of the origin.
     byToken: true,
     demand: serviceDemand(definition),

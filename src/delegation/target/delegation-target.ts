@@ -77,7 +77,10 @@ async function attemptLog(
 ): Promise<AsyncIterable<Uint8Array>> {
   const record = await findTaken(key, from, deps);
   if (!record) throw new DelegationError('job-gone', `there is no attempt "${key.id}" of this federation here`);
-  return readLog(record, options, deps);
+  if (!options.answer) return readLog(record, options, deps);
+  const attempt = record.attempts.at(-1);
+  if (!attempt) throw new DelegationError('job-gone', `the attempt "${key.id}" has no answer: it was never started`);
+  return deps.runner.answer(attempt.name);
 }
 
 /**

@@ -48,7 +48,7 @@ export async function prepareDelegated(
     outputs: [{ ...at, folder: trimEnd(staging.prefix, isSlash), prefix: [], suffix: [] }],
     manifest: { ...at, key: staging.manifest },
     patience: DELIVERY_PATIENCE,
-    answer: false,
+    answer: taken.answer === true,
     stores: () => originStores(record, service, deps),
   };
   return { attempt, release: async () => deps.permits.forget(record) };

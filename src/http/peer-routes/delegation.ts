@@ -161,7 +161,12 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     const { name: service, id } = jobParams(request);
     const from = await coordinator(request, service);
     const follow = readFlag(request, 'follow');
-    const options = { timestamps: readFlag(request, 'timestamps'), follow, signal: open.until(reply) };
+    const options = {
+      timestamps: readFlag(request, 'timestamps'),
+      follow,
+      ...(readFlag(request, 'answer') && { answer: true as const }),
+      signal: open.until(reply),
+    };
     const log = await delegation.logs({ service, id }, options, from);
     reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
     if (!follow) return reply.send(Readable.from(log, { objectMode: false }));

@@ -5,6 +5,7 @@ import type { Authenticator, Principal } from '../../identity/index.ts';
 import {
   type Delegated,
   eventTooLarge,
+  type InvokeOptions,
   invokeService,
   type Jobs,
   submitDelegated,
@@ -32,6 +33,8 @@ export interface InvokeDeps {
   readonly enter?: Enter | undefined;
   /** Go managers that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
+  /** Reads the answer of a call that ran on another cluster. */
+  readonly remoteAnswer?: InvokeOptions['remoteAnswer'] | undefined;
 }
 
 export type Enter = (
@@ -78,7 +81,7 @@ const Event = Type.Unsafe({
 
 export function invokeRoutes(
   app: FastifyInstance,
-  { authenticator, jobs, runTimeoutMs, executions, enter, origins }: InvokeDeps,
+  { authenticator, jobs, runTimeoutMs, executions, enter, origins, remoteAnswer }: InvokeDeps,
 ): void {
   app.decorateRequest('caller', undefined);
   const common = {
@@ -145,6 +148,7 @@ export function invokeRoutes(
       timeout: runTimeoutMs,
       left: abortOnDisconnect(reply),
       accepted: ({ id }: { id: string }) => void reply.header('x-oscar-job-id', id),
+      ...(remoteAnswer && { remoteAnswer }),
     };
     const { succeeded, exitCode, answer } = await invokeService(principal, record, toEvent(request), options, jobs);
     if (exitCode !== undefined) reply.header('x-oscar-exit-code', String(exitCode));

@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream';
 import type { Principal } from '../../identity/index.ts';
-import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import type { AttemptRecord, JobKey, JobRecord } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { JobError } from '../errors.ts';
-import { type Jobs, serviceDemand } from '../jobs.ts';
-import { submitJob } from './submit.ts';
+import { isLocalAttempt, type Jobs, serviceDemand } from '../jobs.ts';
+import { placementModeFor, submitJob } from './submit.ts';
 
 export interface Invocation {
   readonly key: JobKey;
@@ -21,6 +21,8 @@ export interface InvokeOptions {
   readonly left: AbortSignal;
   /** Called once the job is accepted, so that a call without an answer still names its job. */
   readonly accepted?: (key: JobKey) => void;
+  /** Reads the answer of a job that ran on another cluster. Absent if jobs are never delegated. */
+  readonly remoteAnswer?: (record: JobRecord, signal: AbortSignal) => Promise<Readable>;
 }
 
 /** Runs a job and waits for its answer. If the caller disconnects, or the timeout passes, the job is cancelled. */
@@ -28,11 +30,12 @@ export async function invokeService(
   principal: Principal,
   record: ServiceRecord,
   event: Uint8Array,
-  { timeout, left, accepted }: InvokeOptions,
+  { timeout, left, accepted, remoteAnswer }: InvokeOptions,
   jobs: Jobs,
 ): Promise<Invocation> {
   const refusal = jobs.capacity.refusal(serviceDemand(record.service.definition));
-  if (refusal !== undefined) throw new JobError('no-room', refusal);
+  const mayLeave = remoteAnswer && placementModeFor(record.service, { trigger: 'run' }) !== 'local';
+  if (refusal !== undefined && !mayLeave) throw new JobError('no-room', refusal);
   const key = await submitJob(principal, record, event, 'run', jobs);
   accepted?.(key);
   const late = AbortSignal.timeout(timeout);
@@ -41,7 +44,11 @@ export async function invokeService(
     await jobs.scheduler.cancel(key, 'caller-left');
     throw new JobError('run-timeout', `there was no answer within ${timeout / 1000} seconds: use an asynchronous job`);
   }
-  return toInvocation(key, ended, jobs);
+  return toInvocation(key, ended, (attempt) =>
+    isLocalAttempt(ended, attempt, jobs) || !remoteAnswer
+      ? jobs.runner.answer(attempt.name)
+      : remoteAnswer(ended, left),
+  );
 }
 
 async function waitForEnd(key: JobKey, giveUp: AbortSignal, jobs: Jobs): Promise<JobRecord | 'given-up'> {
@@ -55,7 +62,11 @@ async function waitForEnd(key: JobKey, giveUp: AbortSignal, jobs: Jobs): Promise
   return ended;
 }
 
-async function toInvocation(key: JobKey, ended: JobRecord, jobs: Jobs): Promise<Invocation> {
+async function toInvocation(
+  key: JobKey,
+  ended: JobRecord,
+  readAnswer: (attempt: AttemptRecord) => Promise<Readable>,
+): Promise<Invocation> {
   const last = ended.timeline.at(-1);
   const attempt = ended.attempts.at(-1);
   const scriptDecided = ended.state === 'succeeded' || last?.reason === 'ScriptFailed';
@@ -67,6 +78,6 @@ async function toInvocation(key: JobKey, ended: JobRecord, jobs: Jobs): Promise<
     key,
     succeeded: ended.state === 'succeeded',
     ...(ended.exitCode !== undefined && { exitCode: ended.exitCode }),
-    answer: await jobs.runner.answer(attempt.name),
+    answer: await readAnswer(attempt),
   };
 }

@@ -47,9 +47,15 @@ const cases = [
     service: service(star, { role: 'worker' } as FederationRole),
   },
   {
-    name: 'a synchronous call is local (F39)',
-    mode: 'local',
+    name: 'a synchronous call runs here if there is room, otherwise at a member (F39)',
+    mode: 'overflow',
     service: service(star),
+    job: job({ trigger: 'run' }),
+  },
+  {
+    name: 'a synchronous call runs here if there is room, also if jobs are always delegated',
+    mode: 'overflow',
+    service: service({ ...star, delegate_when: 'always' }),
     job: job({ trigger: 'run' }),
   },
   {

@@ -70,19 +70,17 @@ export async function acceptJob(
 }
 
 /**
- * Where a job of this service may run (docs/delegation.md#when). A synchronous call stays here. A job that another cluster
- * delegated here is not delegated again (F12). A job that entered at a worker is placed by the policy, and is not queued
- * here first.
+ * Where a job of this service may run (docs/delegation.md#when). A synchronous call runs here if there is room. A job that
+ * another cluster delegated here is not delegated again (F12). A job that entered at a worker is placed by the policy, and is
+ * not queued here first.
  */
 export function placementModeFor(
   { definition, federation: role }: Service,
   { trigger, taken, openedBy, delegatedFrom }: Pick<NewJob, 'trigger' | 'taken' | 'openedBy' | 'delegatedFrom'>,
 ): PlacementMode {
-  if (role?.role !== 'coordinator' || trigger === 'run' || taken || delegatedFrom !== undefined) {
-    return 'local';
-  }
+  if (role?.role !== 'coordinator' || taken || delegatedFrom !== undefined) return 'local';
   if (openedBy !== undefined) return 'any';
   const { topology = 'none', members = [], delegate_when } = definition.federation ?? {};
   if (members.length === 0 || topology.toLowerCase() === 'none') return 'local';
-  return delegate_when === 'always' ? 'any' : 'overflow';
+  return delegate_when === 'always' && trigger !== 'run' ? 'any' : 'overflow';
 }

@@ -74,6 +74,8 @@ export interface TakenJob {
   readonly payload: string;
   /** Where its files are in the origin's store, so that a started attempt does not need the origin's manager. */
   readonly files?: TakenFiles;
+  /** A caller waits at the origin for the answer. */
+  readonly answer?: true;
 }
 
 /** The files of one hosted attempt. */

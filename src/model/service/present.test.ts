@@ -105,8 +105,8 @@ test('present: reading the answer gives the same definition, for every service',
       const definition = ownedBy(readDefinition(body).definition, owner);
       const service: Service = { ...aService(), definition, owner, token: new Secret('t') };
       const again = readDefinition(JSON.parse(shown(service))).definition;
-      assert.deepEqual(ownedBy(again, owner), definition);
-      assert.equal(shown({ ...service, definition: ownedBy(again, owner) }), shown(service));
+      assert.deepEqual(ownedBy(again, owner, definition), definition);
+      assert.equal(shown({ ...service, definition: ownedBy(again, owner, definition) }), shown(service));
     }),
   );
 });

@@ -4,7 +4,7 @@ import { isolatedBucket, serviceAnnotations, serviceLabels } from './names.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
-import { inputFolders, splitPath } from './storage.ts';
+import { inputFolders, isClusterInput, splitPath } from './storage.ts';
 
 /** The cluster's own store, which every definition shows as `minio.default`. */
 export type ClusterStore = Pick<MinioProvider, 'endpoint' | 'verify' | 'region'>;
@@ -62,9 +62,11 @@ function shownAllowedUsers({ owner, definition }: Service): string[] {
  * that it read.
  */
 export function ownedBy(definition: Definition, owner: string, before?: Definition): Definition {
-  const [added, ...others] = definition.allowed_users.toReversed();
-  const isEcho = added === owner && before && isDeepStrictEqual(others.toReversed(), before.allowed_users);
-  return isEcho && addsOwner(definition, owner) ? withoutOwner(definition, owner) : definition;
+  if (!addsOwner(definition, owner)) return definition;
+  const [last, ...others] = definition.allowed_users.toReversed();
+  const stored = before?.allowed_users ?? [];
+  const isEcho = stored.length > 0 && last === owner && isDeepStrictEqual(others.toReversed(), stored);
+  return isEcho || !definition.input.some(isClusterInput) ? withoutOwner(definition, owner) : definition;
 }
 
 /** The definition that a document of a store contains: `bucket_list` tells whether the owner was named or added. */

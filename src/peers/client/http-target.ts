@@ -92,10 +92,10 @@ export class HttpTarget implements Target {
   }
 
   async *logs(attempt: TargetAttempt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
-    const { timestamps, follow, signal } = options;
+    const { timestamps, follow, answer, signal } = options;
     const { logs: deadline, idle, followed } = this.#deadlines;
     const path = `/system/logs/${this.#attemptPath(attempt, as)}`;
-    const query = `timestamps=${timestamps}&follow=${follow}`;
+    const query = `timestamps=${timestamps}&follow=${follow}${answer ? '&answer=true' : ''}`;
     const limits = { deadline, idle: follow ? followed : idle, signal };
     const { status, chunks } = await this.#connection.stream({ path, query, headers: {}, ...limits }, as);
     if (status === 404) throw this.#gone('the log of this attempt');

@@ -119,7 +119,7 @@ const wrong: [string, Record<string, unknown>][] = [
   ['no epoch', { epoch: 0 }],
   ['an epoch in words', { epoch: '3' }],
   ['half an epoch', { epoch: 1.5 }],
-  ['a caller who waits', { trigger: 'run' }],
+  ['an unknown trigger', { trigger: 'timer' }],
   ['neither here nor there', { pinned: 'no' }],
   ['an origin that is none', { from: 'a b' }],
   ['an unknown encoding', { encoding: 'hex' }],

@@ -139,7 +139,7 @@ const readWireOffer = fields<{ readonly event: string; readonly offer: WireOffer
     fields<WireOffer>({
       job,
       epoch,
-      trigger: oneOfField('storage', 'job'),
+      trigger: oneOfField('storage', 'job', 'run'),
       pinned: flagField,
       from: clusterIdField,
       encoding: eventFields.encoding,
