@@ -13,11 +13,11 @@ export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; child
   );
 }
 
-export function Problem({ error, retry }: { error: Error; retry?: () => void }) {
+export function Problem({ error, retry, title = TEXTS.problem }: { error: Error; retry?: () => void; title?: string }) {
   return (
     <div className="problem" role="alert">
-      <p>
-        {TEXTS.problem}: {error.message}
+      <p className="lines">
+        {title}: {error.message}
       </p>
       {retry && (
         <button type="button" onClick={retry}>

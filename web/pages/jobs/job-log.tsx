@@ -13,10 +13,11 @@ export function JobLog({ service, id, isEnded }: { service: string; id: string; 
   const { text, error, open } = useLog(service, id, isEnded);
   const [search, setSearch] = useState('');
   const box = useRef<HTMLPreElement>(null);
-  const lines = useMemo(() => {
-    const all = text.split('\n');
-    return search === '' ? text : all.filter((line) => line.toLowerCase().includes(search.toLowerCase())).join('\n');
+  const found = useMemo(() => {
+    if (search === '') return undefined;
+    return text.split('\n').filter((line) => line.toLowerCase().includes(search.toLowerCase()));
   }, [text, search]);
+  const lines = found ? found.join('\n') : text;
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -34,6 +35,9 @@ export function JobLog({ service, id, isEnded }: { service: string; id: string; 
           onChange={(event) => setSearch(event.target.value)}
         />
         {open && <span className="quiet">{T.following}</span>}
+        <span className="quiet" role="status">
+          {found && T.matches(found.length)}
+        </span>
       </p>
       {error && <Problem error={error} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard */}

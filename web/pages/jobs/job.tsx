@@ -1,14 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { call } from '../../api/client.ts';
+import { call, request } from '../../api/client.ts';
 import { isEnded, type Job, jobKey, useLive } from '../../api/live.ts';
 import { queries } from '../../api/queries.ts';
 import { Link } from '../../components/link.tsx';
 import { Loaded, Problem } from '../../components/loaded.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
-import { useNow } from '../../lib/clock.ts';
+import { serverNow, useNow } from '../../lib/clock.ts';
 import { formatDate, formatDuration, formatTime } from '../../lib/format.ts';
 import { toPath } from '../../lib/router.ts';
+import { useSession } from '../../session/session.ts';
 import { TEXTS } from '../../texts.ts';
 import { JobLog } from './job-log.tsx';
 
@@ -26,7 +27,7 @@ export function JobPage({ service, id }: { service: string; id: string }) {
 }
 
 function JobDetails({ job }: { job: Job }) {
-  const { service, id, state, message, object, attempts } = job;
+  const { service, id, state, message, attempts } = job;
   return (
     <>
       <p className="breadcrumb">
@@ -36,12 +37,12 @@ function JobDetails({ job }: { job: Job }) {
       <p>
         <StateBadge state={job.cancelling ? T.cancelling : state} /> {message}
       </p>
-      {object && (
-        <p>
-          {T.input}: <Link to={toPath(['data', object.bucket])}>{object.bucket}</Link>/{object.key}
-        </p>
-      )}
-      <CancelButton job={job} />
+      <p className="quiet">{inWords(job)}</p>
+      <Files job={job} />
+      <p className="actions">
+        <CancelButton job={job} />
+        <AgainButton job={job} />
+      </p>
       <section>
         <h2>{T.timeline}</h2>
         <Timeline job={job} />
@@ -79,7 +80,7 @@ function CancelButton({ job }: { job: Job }) {
   });
   if (isEnded(job)) return null;
   return (
-    <p>
+    <>
       <button
         type="button"
         className="danger"
@@ -89,9 +90,95 @@ function CancelButton({ job }: { job: Job }) {
         {T.cancel}
       </button>
       {cancel.isError && <Problem error={cancel.error} />}
-    </p>
+    </>
   );
 }
+
+/** Queues a job with the same file. The input of other jobs is not kept in a readable form. */
+function AgainButton({ job }: { job: Job }) {
+  const { service, object } = job;
+  const session = useSession();
+  const again = useMutation({
+    mutationFn: async ({ bucket, key }: NonNullable<Job['object']>) => {
+      const body = JSON.stringify(toUploadEvent(bucket, key));
+      const response = await request(`/job/${encodeURIComponent(service)}`, { method: 'POST', body });
+      return response.headers.get('x-oscar-job-id') ?? '';
+    },
+  });
+  // The administrator may not call services.
+  if (!object || !isEnded(job) || session.kind === 'admin') return null;
+  return (
+    <>
+      <button type="button" onClick={() => again.mutate(object)} disabled={again.isPending}>
+        {T.again}
+      </button>
+      {again.data !== undefined && (
+        <span role="status">
+          {T.againQueued} <Link to={toPath(['jobs', service, again.data])}>{again.data.slice(-8)}</Link>
+        </span>
+      )}
+      {again.isError && <Problem error={again.error} />}
+    </>
+  );
+}
+
+/** The event of an object store that starts a job for this file. */
+const toUploadEvent = (bucket: string, key: string) => ({
+  EventName: 's3:ObjectCreated:Put',
+  Key: `${bucket}/${key}`,
+  Records: [
+    {
+      eventSource: 'minio:s3',
+      eventTime: new Date(serverNow()).toISOString(),
+      eventName: 's3:ObjectCreated:Put',
+      s3: { bucket: { name: bucket }, object: { key: encodeURIComponent(key) } },
+    },
+  ],
+});
+
+/** How long it waited, where it ran and for how long. */
+function inWords({ accepted_at, started_at, finished_at, place }: Job): string {
+  if (started_at === undefined) return '';
+  const started = Date.parse(started_at);
+  const waited = T.waited(formatDuration(started - Date.parse(accepted_at)));
+  if (place === undefined) return waited;
+  const ran =
+    finished_at === undefined ? T.runsOn(place) : T.ran(place, formatDuration(Date.parse(finished_at) - started));
+  return `${waited} ${ran}`;
+}
+
+/** Where its input is, and where its service writes results. */
+function Files({ job: { service, object } }: { job: Job }) {
+  const { data } = useQuery(queries.service(service));
+  const outputs = (data?.service.output ?? []).map(({ path }) => path).filter((path) => path !== '');
+  return (
+    <>
+      {object && (
+        <p>
+          {T.input}:{' '}
+          <FolderLink
+            path={object.key.replace(/[^/]*$/, '')}
+            bucket={object.bucket}
+            text={`${object.bucket}/${object.key}`}
+          />
+        </p>
+      )}
+      {outputs.length > 0 && (
+        <p>
+          {T.outputs}:{' '}
+          {outputs.map((path) => {
+            const [bucket = '', ...folders] = path.split('/');
+            return <FolderLink key={path} bucket={bucket} path={`${folders.join('/')}/`} text={T.openFolder(path)} />;
+          })}
+        </p>
+      )}
+    </>
+  );
+}
+
+const FolderLink = ({ bucket, path, text }: { bucket: string; path: string; text: string }) => (
+  <Link to={toPath(['data', bucket], { prefix: path === '/' ? '' : path })}>{text}</Link>
+);
 
 /** Each state with its duration, as bars on one time axis. */
 function Timeline({ job: { timeline, finished_at } }: { job: Job }) {

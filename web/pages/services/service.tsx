@@ -1,14 +1,20 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { lazy, useState } from 'react';
 import { call } from '../../api/client.ts';
+import { isEnded, jobKey, useLive } from '../../api/live.ts';
 import { membersOf, queries, type Service } from '../../api/queries.ts';
 import { ConfirmDialog } from '../../components/confirm-dialog.tsx';
+import { JobLink } from '../../components/job-link.tsx';
 import { Link } from '../../components/link.tsx';
 import { Loaded, Problem } from '../../components/loaded.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
+import { serverNow } from '../../lib/clock.ts';
 import { navigate, toPath, useLocation } from '../../lib/router.ts';
 import { TEXTS } from '../../texts.ts';
+import { JobLog } from '../jobs/job-log.tsx';
 import { Replicas } from './replicas.tsx';
-import { ServiceEditor } from './service-editor.tsx';
+
+const ServiceEditor = lazy(async () => ({ default: (await import('./service-editor.tsx')).ServiceEditor }));
 
 const T = TEXTS.services;
 
@@ -19,7 +25,7 @@ export function ServicePage({ name }: { name: string }) {
     <Loaded query={found}>
       {({ service, etag }) =>
         query.get('edit') === null ? (
-          <ServiceDetails service={service} />
+          <ServiceDetails service={service} etag={etag} />
         ) : (
           <ServiceEditor service={service} etag={etag} />
         )
@@ -28,7 +34,7 @@ export function ServicePage({ name }: { name: string }) {
   );
 }
 
-function ServiceDetails({ service }: { service: Service }) {
+function ServiceDetails({ service, etag }: { service: Service; etag: string | undefined }) {
   const { name, image, visibility, owner } = service;
   return (
     <>
@@ -58,10 +64,19 @@ function ServiceDetails({ service }: { service: Service }) {
       </dl>
       <section>
         <h2>{T.replicas}</h2>
-        <Replicas service={service} />
+        <Replicas service={service} etag={etag} />
+      </section>
+      <section>
+        <h2>{T.recentJobs}</h2>
+        <RecentJobs name={name} />
+      </section>
+      <section>
+        <h2>{T.usage}</h2>
+        <Usage name={name} />
       </section>
       <section>
         <h2>{T.call}</h2>
+        <Token token={service.token} />
         <pre className="log">{callExamples(service)}</pre>
       </section>
       <section>
@@ -69,6 +84,84 @@ function ServiceDetails({ service }: { service: Service }) {
         <pre className="log">{JSON.stringify(withoutSecrets(service), null, 2)}</pre>
       </section>
     </>
+  );
+}
+
+/** More jobs are on the page of jobs. */
+const RECENT = '5';
+
+function RecentJobs({ name }: { name: string }) {
+  const live = useLive();
+  const recent = useQuery({
+    queryKey: ['jobs', 'recent', name],
+    queryFn: async ({ signal }) =>
+      (await call('GET /system/jobs', { query: { service: name, limit: RECENT }, signal })).data.jobs,
+    refetchInterval: 5_000,
+  });
+  return (
+    <Loaded query={recent}>
+      {([latest, ...more]) =>
+        latest === undefined ? (
+          <p className="quiet">{T.noJobs}</p>
+        ) : (
+          <>
+            <ul className="recent">
+              {[latest, ...more].map((job) => (
+                <li key={job.id}>
+                  <StateBadge state={(live.jobs.get(jobKey(job)) ?? job).state} /> <JobLink job={job} />{' '}
+                  <span className="quiet">{job.message}</span>
+                </li>
+              ))}
+            </ul>
+            <h3>{T.lastLog}</h3>
+            <JobLog service={name} id={latest.id} isEnded={isEnded(latest)} />
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
+
+const MONTH_MS = 30 * 86_400_000;
+
+function Usage({ name }: { name: string }) {
+  const usage = useQuery({
+    queryKey: ['usage', name],
+    queryFn: async ({ signal }) => {
+      const [start, end] = [serverNow() - MONTH_MS, serverNow()].map((time) => new Date(time).toISOString());
+      const query = { ...(start !== undefined && { start }), ...(end !== undefined && { end }) };
+      return (await call('GET /system/metrics/{name}', { path: { name }, query, signal })).data.metrics;
+    },
+  });
+  return (
+    <Loaded query={usage}>
+      {(metrics) => (
+        <dl>
+          {metrics.map(({ metric, value, unit }) => (
+            <div key={metric}>
+              <dt>{metric.replaceAll('-', ' ')}</dt>
+              <dd>
+                {Math.round(value * 100) / 100} {unit}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </Loaded>
+  );
+}
+
+/** Hidden until asked for: people share their screens. */
+function Token({ token }: { token: string | undefined }) {
+  const [isShown, setShown] = useState(false);
+  if (token === undefined || token === '') return null;
+  return (
+    <p>
+      {T.token}: {isShown && <code>{token}</code>}{' '}
+      <button type="button" onClick={() => setShown(!isShown)}>
+        {isShown ? T.hideToken : T.showToken}
+      </button>
+    </p>
   );
 }
 
@@ -90,6 +183,14 @@ function callExamples({ name, input }: Service): string {
     ...(input ?? []).map(({ path }) => `# or upload a file to ${path}`),
   ];
   return lines.join('\n');
+}
+
+/** Buckets of its inputs and outputs in the store of this cluster. */
+function bucketsOf({ input, output }: Service): string[] {
+  const own = [...(input ?? []), ...(output ?? [])].filter(({ storage_provider }) =>
+    /^minio(\.default)?$/.test(storage_provider),
+  );
+  return [...new Set(own.map(({ path }) => path.split('/')[0] ?? ''))].filter((bucket) => bucket !== '');
 }
 
 function DeleteButton({ service }: { service: Service }) {
@@ -120,13 +221,12 @@ function DeleteButton({ service }: { service: Service }) {
         >
           <p>{T.deleteWill}</p>
           <ul>
-            {(service.input ?? []).concat(service.output ?? []).map(({ path }) => (
-              <li key={path}>{path}</li>
+            <li>{T.jobsWillGo}</li>
+            {bucketsOf(service).map((bucket) => (
+              <li key={bucket}>{T.bucketWillGo(bucket)}</li>
             ))}
             {membersOf(service).map(({ cluster_id, service_name }) => (
-              <li key={`${cluster_id}/${service_name}`}>
-                {cluster_id}/{service_name}
-              </li>
+              <li key={`${cluster_id}/${service_name}`}>{T.replicaWillGo(`${cluster_id}/${service_name}`)}</li>
             ))}
           </ul>
         </ConfirmDialog>
