@@ -6,6 +6,7 @@ export {
   type ChangedService,
   createPlainOrFederated,
   type FederatedServices,
+  type LeftBehind,
   removePlainOrFederated,
   updatePlainOrFederated,
 } from './plain-or-federated.ts';
