@@ -25,9 +25,43 @@ export async function createPlainOrFederated<Caller extends ServiceCaller>(
   federated: FederatedServices<Caller>,
 ): Promise<ChangedService> {
   const body = withoutClusterAccounts(caller.principal, sent);
+  if (isMarkedAsWorker(body)) return createPlain(caller, withoutMemberList(body), services);
   if (namesFederation(body) && hasMembers(body)) return federated.create(caller, body);
-  return { record: await createService(caller.principal, body, services), pending: [] };
+  return createPlain(caller, body, services);
 }
+
+const createPlain = async ({ principal }: ServiceCaller, body: unknown, services: Services) => ({
+  record: await createService(principal, body, services),
+  pending: [],
+});
+
+/**
+ * Whether a coordinator written in Go sent this definition: it creates its workers as their owner, and marks them with an
+ * annotation. In a mesh each worker gets the list of the others. Such a definition is not expanded to them again: it becomes a
+ * plain service, which takes the jobs of its coordinator. The annotation gives no rights, so that anybody may send it (F43).
+ */
+export const isMarkedAsWorker = (body: unknown) =>
+  keysOf(body).some(
+    ([key, annotations]) =>
+      /^annotations$/i.test(key) &&
+      keysOf(annotations).some(([name, value]) => name === WORKER_MARK && value === 'true'),
+  );
+
+const WORKER_MARK = 'oscar.grycap/federation-worker';
+
+/** The definition of a worker whose federation this manager does not know. */
+export const withoutMemberList = (body: unknown) =>
+  Object.fromEntries(
+    keysOf(body).map(([key, value]) => [
+      key,
+      /^federation$/i.test(key)
+        ? Object.fromEntries(keysOf(value).filter(([name]) => !/^members$/i.test(name)))
+        : value,
+    ]),
+  );
+
+const keysOf = (value: unknown) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
 
 /** Most definitions have no such key, and are not parsed twice. */
 const namesFederation = (body: unknown) =>

@@ -7,7 +7,14 @@ export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
 export { findRemovable, releaseStorage, removePlainOrFederated, removeRecord } from './remove.ts';
 export { loadSecrets, removeSecrets, toSecretsOwner } from './service-secrets.ts';
-export type { ChangedService, FederatedServices, PlannedChange, PlannedMember, Services } from './services.ts';
+export type {
+  ChangedService,
+  FederatedServices,
+  LeftBehind,
+  PlannedChange,
+  PlannedMember,
+  Services,
+} from './services.ts';
 export {
   adoptBuckets,
   provisionProviderBuckets,

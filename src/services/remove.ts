@@ -5,7 +5,7 @@ import { ServicesError } from './errors.ts';
 import { beginIntent, endIntent, type Leftovers, toLeftovers } from './intent.ts';
 import { findService } from './read.ts';
 import { removeSecrets } from './service-secrets.ts';
-import type { FederatedServices, ServiceCaller, Services } from './services.ts';
+import type { FederatedServices, LeftBehind, ServiceCaller, Services } from './services.ts';
 import { releaseOwnStorage, releaseProviderBuckets, type StorageClaim } from './storage.ts';
 
 /** A coordinator is removed with its members, a worker here alone, after its coordinator has been notified. */
@@ -15,13 +15,14 @@ export async function removePlainOrFederated<Caller extends ServiceCaller>(
   { namespace, cascade }: { readonly namespace: string | undefined; readonly cascade: boolean },
   services: Services,
   federated: FederatedServices<Caller>,
-): Promise<void> {
+): Promise<LeftBehind[]> {
   const { principal } = caller;
   const record = await findRemovable(principal, name, namespace, services);
   const role = record.service.federation?.role;
-  if (role === 'coordinator') await federated.remove(caller, record, cascade);
-  else if (role === 'worker') await federated.removeWorker(caller, name, namespace);
+  if (role === 'coordinator') return federated.remove(caller, record, cascade);
+  if (role === 'worker') await federated.removeWorker(caller, name, namespace);
   else await removeService(principal, name, namespace, services);
+  return [];
 }
 
 const ATTEMPTS = 8;

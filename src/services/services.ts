@@ -74,12 +74,21 @@ export interface PlannedChange {
   readonly members: readonly PlannedMember[];
 }
 
+/** A worker that a removal has left on its cluster. */
+export interface LeftBehind {
+  readonly member: string;
+  readonly reason: string;
+}
+
 /** Operations on services that have members on other clusters. `src/federation` implements them. */
 export interface FederatedServices<Caller extends ServiceCaller = ServiceCaller> extends FederationPlans<Caller> {
   create(caller: Caller, body: unknown): Promise<ChangedService>;
   change(caller: Caller, body: unknown, ifMatch: Version | undefined): Promise<ChangedService>;
-  /** Also ends the members; without `cascade` they stay as plain services. */
-  remove(caller: Caller, record: ServiceRecord, cascade: boolean): Promise<void>;
+  /**
+   * Also ends the members; without `cascade` they stay as plain services. Returns the members that this manager may be unable
+   * to end later, and why they still exist.
+   */
+  remove(caller: Caller, record: ServiceRecord, cascade: boolean): Promise<LeftBehind[]>;
   /** Makes a worker a plain service, if its coordinator has been silent for long enough; throws otherwise. */
   takeOverWorker(caller: Caller, record: ServiceRecord, ifMatch: Version | undefined): Promise<void>;
   /** Notifies the coordinator, then removes the worker. */

@@ -3,6 +3,7 @@ import type { Version } from '../lib/version.ts';
 import { type Definition, ownedBy, type RemoteBucket, readDefinition, type Service } from '../model/service/index.ts';
 import { isRace, type ServiceRecord } from '../ports/index.ts';
 import { admit, withoutClusterAccounts } from './admit.ts';
+import { isMarkedAsWorker, withoutMemberList } from './create.ts';
 import { ServicesError } from './errors.ts';
 import { findService } from './read.ts';
 import { releaseStorage } from './remove.ts';
@@ -32,6 +33,9 @@ export async function updatePlainOrFederated<Caller extends ServiceCaller>(
   const { name, federation } = readDefinition(body).definition;
   const record = await findService(caller.principal, 'update', name, services);
   const role = record.service.federation?.role;
+  if (role === undefined && isMarkedAsWorker(body)) {
+    return { record: await updateService(caller.principal, withoutMemberList(body), ifMatch, services), pending: [] };
+  }
   if (role === 'worker') {
     await federated.takeOverWorker(caller, record, ifMatch);
     return updatePlainOrFederated(caller, body, undefined, services, federated);

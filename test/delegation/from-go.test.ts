@@ -63,6 +63,34 @@ describe('from Go: a job that a Go manager delegates to this manager', () => {
     assert.equal((await a.outside.jobs(people.alice, 'calf')).length, 1);
   });
 
+  test('from Go: a worker of a mesh is created and updated as a plain service, without its list of members', async () => {
+    const { a, b, people } = them;
+    // A Go coordinator lists itself first, then all other members (docs/go-manager.md#federation-and-delegation).
+    const members = [
+      { type: 'oscar', cluster_id: 'go-cluster', service_name: 'cow', priority: 0 },
+      member(b, 'calf-b'),
+    ];
+    const federation = { group_id: 'cow', topology: 'mesh', delegation: 'static', rescheduler_threshold: 30, members };
+    const clusters = { 'go-cluster': { endpoint: 'https://oscar.go.example.org' }, [b.id]: { endpoint: b.wire.url } };
+    const more = { federation, clusters, environment: { secrets: { refresh_token: 'a token of Alice' } } };
+    await a.outside.create(people.alice, worker('calf-mesh', copying(), more));
+    const read = async () =>
+      expectStatus(await a.call('GET', '/system/services/calf-mesh', { as: people.alice }), 200).json() as {
+        readonly image: string;
+        readonly federation: { readonly topology: string; readonly members?: unknown };
+      };
+    assert.deepEqual((await read()).federation.members, undefined);
+    const changed = { ...worker('calf-mesh', copying(), more), image: 'busybox:2' };
+    expectStatus(await a.call('PUT', '/system/services', { as: people.alice, body: changed }), 204);
+    assert.equal((await read()).image, 'busybox:2');
+    expectStatus(await b.call('GET', '/system/services/calf-b', { as: people.alice }), 404);
+
+    const id = newId('cow');
+    expectStatus(await delegate(a, people.alice, 'calf-mesh', id), 201);
+    assert.equal(placeOf(await endedWell(a, people.alice, 'calf-mesh', id)), a.id);
+    expectStatus(await a.call('DELETE', '/system/services/calf-mesh', { as: people.alice }), 204);
+  });
+
   test('from Go: with the token of the service, the job has the rights of the owner', async () => {
     const { a, people } = them;
     const token = await a.outside.create(people.alice, worker('tokened', copying()));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import axeCore from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
-import { type DemoIssuer, startDemoIssuer } from '../../src/cli/up/issuer/issuer.ts';
+import { type DemoIssuer, startDemoIssuer } from '../../src/cli/up/issuer/demo-issuer.ts';
 import { GROUP } from '../../src/cli/up/issuer/people.ts';
 import { freePort } from '../../src/cli/up/plan.ts';
 import { NO_BROWSER, startBrowser } from '../support/browser.ts';

@@ -254,7 +254,7 @@ describe('reconcile: a pass', () => {
     away(true);
     const record = await deps.services.get('demo');
     assert.ok(record);
-    assert.equal(await removeFederation(record, { cascade: true }, deps), 1);
+    assert.equal((await removeFederation(record, { cascade: true }, deps)).length, 1);
     assert.equal(world.cluster.services.size, 0);
     await reconciler.pass();
     assert.ok(remote(manager));

@@ -24,7 +24,7 @@ async function made(): Promise<{ world: World; record: ServiceRecord; before: un
 
 test('remove: created members are deleted, and adopted ones are restored', async () => {
   const { world, record, before } = await made();
-  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal((await removeFederation(record, { cascade: true }, coordination(world))).length, 0);
   assert.equal(world.managers.get('b')?.services.size, 0);
   assert.deepEqual(world.managers.get('c')?.snapshot(), before);
   assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
@@ -80,7 +80,7 @@ test('remove: a delete during a create stops the create', async () => {
 test('remove: a service without a ledger is only removed', async () => {
   const { world, record } = await made();
   world.cluster.journal.clear();
-  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal((await removeFederation(record, { cascade: true }, coordination(world))).length, 0);
   assert.equal(world.cluster.services.size, 0);
 });
 
@@ -96,7 +96,7 @@ test('remove: a member whose key is lost stays in the ledger with that reason un
     for (const [key, value] of backup[index] ?? []) (each as Map<string, unknown>).set(key, value);
   }
 
-  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  assert.equal((await removeFederation(record, { cascade: true }, deps)).length, 2);
   const [entry] = await Array.fromAsync(new Ledgers(deps).all());
   assert.match(entry?.ledger.members[0]?.reason ?? '', /^key lost: .*delete the member there/);
   assert.ok(managers.get('b')?.services.has('demo-b'));
@@ -113,14 +113,17 @@ test('remove: a member without keys is ended as the owner, whose credential is o
     return new Secret('minted');
   };
   const deps = keyless(world, asked, { getOwnerToken });
-  assert.equal(await removeFederation(record, { cascade: true, caller: { principal: { kind: 'admin' } } }, deps), 0);
+  assert.equal(
+    (await removeFederation(record, { cascade: true, caller: { principal: { kind: 'admin' } } }, deps)).length,
+    0,
+  );
   assert.deepEqual(new Set(asked), new Set(['minted']));
 });
 
 test('remove: a member that cannot be ended without credentials stays in the ledger with that reason', async () => {
   const { world, record } = await made();
   const deps = keyless(world, []);
-  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  assert.equal((await removeFederation(record, { cascade: true }, deps)).length, 2);
   const reasons = async () => {
     const [entry] = await Array.fromAsync(new Ledgers(deps).all());
     return entry?.ledger.members.map(({ reason }) => reason);

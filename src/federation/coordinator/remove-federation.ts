@@ -232,13 +232,13 @@ async function endWithKey(
 /**
  * Removes a federation at the request of its owner or the administrator. The ending is written to the ledger first, with all
  * that is needed to end the members without the definition; then the service is removed, then the members that answer in
- * time. `cascade: false` leaves them as plain services. Returns how many members are not ended yet.
+ * time. `cascade: false` leaves them as plain services. Returns the members that are not ended yet.
  */
 export async function removeFederation(
   { service }: ServiceRecord,
   { cascade, caller }: { readonly cascade: boolean; readonly caller?: Caller },
   deps: Coordination,
-): Promise<number> {
+): Promise<readonly LedgerMember[]> {
   const role = service.federation;
   const how = cascade ? 'undo' : 'detach';
   const entry =
@@ -249,10 +249,10 @@ export async function removeFederation(
       : undefined;
   if (!entry) {
     await deps.own.remove(service);
-    return 0;
+    return [];
   }
   const standIn = caller && (await callerStandIn(caller, service, deps));
-  return (await continueRemoval(entry, deps, standIn && { standIn }))?.members.length ?? 0;
+  return (await continueRemoval(entry, deps, standIn && { standIn }))?.members ?? [];
 }
 
 async function callerStandIn(caller: Caller, service: Service, deps: Coordination): Promise<MemberCredentials> {

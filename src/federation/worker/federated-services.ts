@@ -2,6 +2,7 @@ import type { FederatedServices } from '../../services/index.ts';
 import { changeFederation, planChange } from '../coordinator/change-federation.ts';
 import type { Caller } from '../coordinator/coordination.ts';
 import { createFederation, planFederation } from '../coordinator/create-federation.ts';
+import { memberId } from '../coordinator/ledger.ts';
 import { removeFederation } from '../coordinator/remove-federation.ts';
 import { type Federations, notifyDeparture } from './forward-change.ts';
 import { removeOwnWorker, takeOverWorker } from './release-worker.ts';
@@ -16,7 +17,11 @@ export function federatedServices(federations: Federations): FederatedServices<C
     create: (caller, body) => createFederation(caller, body, coordination),
     change: (caller, body, ifMatch) => changeFederation(caller, body, ifMatch, coordination),
     async remove(caller, record, cascade) {
-      await removeFederation(record, { cascade, caller }, coordination);
+      const left = await removeFederation(record, { cascade, caller }, coordination);
+      // Other members are ended with their keys, however long that takes; at a Go manager the credential of the caller expires.
+      return left
+        .filter(({ kind }) => kind === 'upstream')
+        .map((member) => ({ member: memberId(member), reason: member.reason ?? 'its manager is still deleting it' }));
     },
     async takeOverWorker({ principal }, record, ifMatch) {
       if (isWorker(record)) await takeOverWorker(principal, record, ifMatch, workers);

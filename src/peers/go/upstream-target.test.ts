@@ -144,6 +144,18 @@ test('a job is ended with its log; one that is not there is no mistake', async (
   await assert.rejects(Array.fromAsync(gone), { name: 'PeerError' });
 });
 
+test('Go target: the log of a job that waits there is empty, although it is answered with an error', async (t) => {
+  const { target, jobs } = await startUpstream(t, ({ method, url }) =>
+    method === 'GET' && url.startsWith('/system/logs/cow/') ? { status: 500 } : undefined,
+  );
+  for (const status of ['Pending', 'Suspended']) {
+    jobs.set('cow-1', { status });
+    assert.deepEqual(await Array.fromAsync(target.logs(OFFER, { timestamps: false, follow: false }, SPEAKER)), []);
+  }
+  jobs.set('cow-1', { status: 'Running' });
+  await assert.rejects(Array.fromAsync(target.logs(OFFER, { timestamps: false, follow: false }, SPEAKER)));
+});
+
 test('Go target: free capacity is what is not requested, on ready nodes', async (t) => {
   const { target, jobs } = await startUpstream(t);
   jobs.set('a', { status: 'Pending' });

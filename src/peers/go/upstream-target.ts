@@ -89,8 +89,11 @@ export class UpstreamTarget implements Target {
     const query = `timestamps=${timestamps}`;
     const request = { path: this.#jobPath(attempt), query, headers, deadline, idle, signal };
     const { status, chunks } = await this.#connection.stream(request);
-    if (status !== 200) throw peerProblem(status, attempt.service, this.#address);
-    yield* chunks;
+    if (status === 200) return yield* chunks;
+    // It answers with an error while the container of the job does not run yet; the log of such a job is empty.
+    const job = await this.state(attempt, as);
+    if (job?.phase !== 'Pending' && job?.phase !== 'Suspended')
+      throw peerProblem(status, attempt.service, this.#address);
   }
 
   async status(as: PeerCredentials): Promise<Snapshot> {
