@@ -19,8 +19,8 @@ export const SETTINGS: ImageSettings = {
 };
 
 /**
- * The files of the image in layers, what changes least below: only the last one differs from commit to commit. Its Node is
- * the one that runs this, `npx node` being the pinned one.
+ * The files of the image in layers, those that change least below: only the last layer differs from commit to commit. Its
+ * Node is the Node that runs this program; `npx node` is the pinned one.
  */
 export function managerLayers(checkout: string): TarEntry[][] {
   return [systemFiles(process.execPath), packageFiles(checkout, HOME), programFiles(checkout, HOME)].map(
@@ -42,7 +42,7 @@ export function managerImage(checkout: string): Image {
   return makeImage(layers, { ...SETTINGS, Labels });
 }
 
-/** Directories that are only implied would get whatever rights the reader of the archive likes. */
+/** Directories without an entry of their own would get permissions that depend on the program that unpacks the archive. */
 function withDirectories(entries: readonly TarEntry[]): TarEntry[] {
   const named = new Set(entries.map(({ name }) => name));
   const implied = new Set(

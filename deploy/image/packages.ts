@@ -6,13 +6,13 @@ interface Lockfile {
   readonly packages: Readonly<Record<string, { readonly dev?: boolean; readonly optional?: boolean }>>;
 }
 
-/** Node's own package brings its program, which has a layer of its own. */
+/** The package of Node contains its program, which has its own layer. */
 const NODE = 'node_modules/node';
 
-/** Types, maps for debuggers, pages for people, and programs of another runtime: nothing of it is ever loaded. */
+/** Types, source maps, documentation and programs of other runtimes: files that are never loaded. */
 const NEVER_LOADED = /\.(?:[cm]?ts|map|md|markdown|bare|tsbuildinfo)$|^node_modules\/(?:.*\/)?@types\//;
 
-/** What the manager needs of `node_modules`, as the lockfile says. */
+/** The packages of `node_modules` that the manager needs, according to the lockfile. */
 export function packageFiles(checkout: string, at: string): TarEntry[] {
   const { packages } = JSON.parse(readFileSync(join(checkout, 'package-lock.json'), 'utf8')) as Lockfile;
   const needed = Object.keys(packages)
@@ -26,7 +26,7 @@ export function packageFiles(checkout: string, at: string): TarEntry[] {
     .map((path) => ({ name: `${at}${path}`, bytes: readFileSync(join(checkout, path)) }));
 }
 
-/** Without the packages inside it: those stand in the lockfile themselves. */
+/** Without nested packages, which have their own entries in the lockfile. */
 function ownFiles(checkout: string, folder: string): string[] {
   return readdirSync(join(checkout, folder), { withFileTypes: true })
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))

@@ -11,7 +11,7 @@ const LAUNCHER = 'bin/oscar.js';
 const REFERENCE = /(['"])(\.{1,2}\/[^'"\n]*)\.ts\1/g;
 
 /**
- * The program as it runs in the image: what the launcher leads to, and nothing of the tests. As plain JavaScript, so
+ * The program as it runs in the image: all files that the launcher reaches, without tests. As plain JavaScript, so
  * that the containers beside each job start in half the time and without Node's type stripper, which takes 30 MB.
  * Lines and columns stay where they were.
  */
@@ -34,11 +34,11 @@ export function programFiles(checkout: string, at: string): TarEntry[] {
 
 function reachable(checkout: string): Set<string> {
   const found = new Set([LAUNCHER]);
-  // A set goes on to what is added while it is walked.
+  // Iterating over a set includes what is added meanwhile.
   for (const path of found) {
     for (const [, , reference] of readFileSync(join(checkout, path), 'utf8').matchAll(REFERENCE)) {
       const target = posix.join(posix.dirname(path), `${reference}.ts`);
-      // A comment may show a path that is none.
+      // A comment may contain a path that does not exist.
       if (existsSync(join(checkout, target))) found.add(target);
     }
   }

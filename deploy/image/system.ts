@@ -6,11 +6,11 @@ import type { TarEntry } from './tar.ts';
 
 export const USER = 1000;
 
-/** Looks names up in /etc/hosts first. The default of glibc is the other way round. */
+/** Looks names up in /etc/hosts first. The default of glibc is the opposite order. */
 const NAMES = 'passwd: files\ngroup: files\nhosts: files dns\n';
 const ACCOUNTS = `root:x:0:0:root:/:/sbin/nologin\noscar:x:${USER}:${USER}:oscar:/nonexistent:/sbin/nologin\n`;
 
-/** All that lies under the manager: Node, the libraries that it is linked with, and what those look up. No shell. */
+/** The system below the manager: Node, the libraries that it is linked with, and the files that these read. No shell. */
 export function systemFiles(node: string): TarEntry[] {
   return [
     { name: 'tmp/', mode: 0o1777 },
@@ -25,11 +25,11 @@ export function systemFiles(node: string): TarEntry[] {
   ];
 }
 
-/** As the loader finds them, each under the name by which it will be looked for. */
+/** The libraries as the loader finds them, each under the name by which the loader looks for it. */
 function librariesOf(program: string): string[] {
   if (platform !== 'linux')
     throw new Error(`the image is made of this machine's libraries, and this is ${platform}: use deploy/Dockerfile`);
-  // What `ldd` does; a loader that does not know it prints Node's version, in which there is no path.
+  // As `ldd` does it. A loader that does not support it prints Node's version, which contains no path.
   const env = { LD_TRACE_LOADED_OBJECTS: '1' };
   const lines = execFileSync(program, ['--version'], { encoding: 'utf8', env }).split('\n');
   const missing = lines.find((line) => line.includes('not found'));
@@ -44,18 +44,18 @@ function librariesOf(program: string): string[] {
   return paths.toSorted();
 }
 
-/** The one that Node runs with, which the loader has just named; undefined with another library. */
+/** The version of the glibc that Node runs with; undefined with another C library. */
 function glibcVersion(): string | undefined {
-  // Whom this process talks to does not matter, and asking for their names can take long.
+  // The network section is not needed, and resolving its names can take long.
   Object.assign(report, { excludeNetwork: true });
   const { header } = report.getReport() as { header: { glibcVersionRuntime?: string } };
   return header.glibcVersionRuntime;
 }
 
-/** The first that asks for names by itself. Those before load libnss_dns to do so, which no program is linked with. */
+/** The first version that resolves names itself. Earlier ones load libnss_dns, which no program is linked with. */
 const NAMES_BUILT_IN = { major: 2, minor: 34 };
 
-/** Why an image with this glibc would not do; undefined if it would. */
+/** Why an image with this glibc would not work; undefined if it would. */
 export function glibcProblem(version: string): string | undefined {
   const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
   const { major: least, minor: leastMinor } = NAMES_BUILT_IN;

@@ -11,7 +11,7 @@ import { Daemon } from './daemon.ts';
 
 const CHILD = fileURLToPath(new URL('launch.child.ts', import.meta.url));
 
-/** Counts, as fast as a log is filled, until it is told to end. */
+/** Prints numbers as fast as a log can take them, until the test ends it. */
 const COUNT =
   'i=0; while [ ! -e /oscar/input/told ]; do i=$((i+1)); echo $i; [ $((i % 50)) = 0 ] && sleep 0.01; done; echo last';
 
@@ -160,7 +160,7 @@ describe('containers survive the daemon', { timeout: 120_000 }, () => {
   });
 });
 
-/** Launches in a process of its own, and kills it when the check passes. */
+/** Launches in a separate process, and kills that process when the check passes. */
 async function killedManager(daemon: Daemon, order: Ordered, log: string, check: () => void): Promise<void> {
   const { name, image, directory, environment, demand } = order;
   const text = JSON.stringify({ name, image, directory, environment, demand });
@@ -172,8 +172,8 @@ async function killedManager(daemon: Daemon, order: Ordered, log: string, check:
 }
 
 /**
- * All numbers came, in order. Killed between writing a line and noting that, the first manager leaves what it printed
- * last to be printed again.
+ * All numbers arrived in order. If the first manager was killed between writing a line and recording that, the next one
+ * prints the last line again.
  */
 function assertCounted(begin: string, end: string): void {
   const first = begin.split('\n').slice(0, -1).map(Number);
@@ -192,7 +192,7 @@ function assertCounted(begin: string, end: string): void {
   assert.ok(end.endsWith('\nlast\n'));
 }
 
-/** As a manager leaves it that ends between making and starting. */
+/** A container that a manager created and did not start before it ended. */
 async function madeOnly(t: TestContext, daemon: Daemon, { name, image }: Ordered): Promise<string> {
   const Labels = { 'oscar.grycap/attempt': name, 'oscar.grycap/instance': `of ${t.name}` };
   const made = await daemon.ask('POST', `/containers/create?name=oscar-${name}`, {

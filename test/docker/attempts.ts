@@ -11,14 +11,14 @@ import type { LaunchOrder, Run, RunEnd } from '../../src/adapters/local-runner/l
 import { BUSYBOX } from './busybox.ts';
 import type { Daemon } from './daemon.ts';
 
-/** An order whose print can be looked at. */
+/** An order whose output the test can read. */
 export interface Ordered extends LaunchOrder {
   readonly printed: { readonly text: string; readonly at: number }[];
   text(): string;
   lines(): string[];
 }
 
-/** An order with directories of its own, as the runner makes them. */
+/** An order with its own directories, as the runner creates them. */
 export function orderOf(t: TestContext, script: string, more: Partial<LaunchOrder> = {}): Ordered {
   const root = mkdtempSync(join(tmpdir(), 'oscar-attempt-'));
   t.after(() => rmSync(root, { recursive: true, force: true }));
@@ -42,7 +42,7 @@ export function tell({ directory }: Ordered): void {
   writeFileSync(join(directory.input, 'told'), '');
 }
 
-/** The same attempt, as a manager sees it that comes after the first. */
+/** The same attempt, as the next manager sees it. */
 export function listening(order: Omit<LaunchOrder, 'print'>): Ordered {
   const printed: { text: string; at: number }[] = [];
   const text = () => printed.map((each) => each.text).join('');
@@ -55,14 +55,14 @@ export function listening(order: Omit<LaunchOrder, 'print'>): Ordered {
   };
 }
 
-/** A launcher that lets go with the test, whatever it started ended. */
+/** A launcher that is closed at the end of the test, after everything that it started has been ended. */
 export function launcherOn(t: TestContext, daemon: Daemon, more: Partial<DockerLauncherOptions> = {}) {
   const launcher = createDockerLauncher({ socket: daemon.socket, instance: `of ${t.name}`, network: 'none', ...more });
   t.after(() => launcher.close());
   return launcher;
 }
 
-/** From nothing to its end. */
+/** Runs an order from its start to its end. */
 export async function runToEnd(t: TestContext, daemon: Daemon, order: Ordered): Promise<RunEnd & { run: Run }> {
   const launcher = launcherOn(t, daemon);
   const run = await launcher.launch(order);

@@ -1,6 +1,6 @@
 import { dockerPrograms } from './programs.ts';
 
-/** Before the tests, so that an installation is seen as one and not as a test that hangs. */
+/** Runs before the tests, so that an installation does not look like a test that hangs. */
 const begin = performance.now();
 try {
   await dockerPrograms((line) => process.stdout.write(`${line}\n`));

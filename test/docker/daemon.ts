@@ -10,13 +10,13 @@ import { pipeline } from 'node:stream/promises';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { dockerPrograms } from './programs.ts';
 
-/** A start takes about 3 s; this is for a machine that does something else as well. */
+/** A start takes about 3 s; this value is for a busy machine. */
 const READY_MS = 60_000;
 
 /**
- * Cleans up once the tests are gone, however they went: it holds the other end of a pipe. The daemon is asked first,
- * because it takes its containers and their mounts with it; what it leaves, if it was killed, are processes that name the
- * directory, and their children.
+ * Cleans up after the test process has ended in any way, which it notices by a pipe. It asks the daemon to stop first,
+ * because the daemon removes its containers and their mounts. If the daemon was killed, the processes that name the
+ * directory and their children are killed.
  */
 const WATCHDOG = `
 while read -r line; do pid=$line; done
@@ -47,14 +47,14 @@ export class Daemon {
     this.#liveRestore = liveRestore;
     this.socket = join(directory, 'docker.sock');
     this.#program = program;
-    // In a session of its own: what interrupts the tests must not end it.
+    // In its own session, so that an interrupt of the tests does not end it.
     this.#watchdog = spawn('sh', ['-c', WATCHDOG, 'watchdog', directory], {
       stdio: ['pipe', 'ignore', 'ignore'],
       detached: true,
     });
   }
 
-  /** With the images of the tests in it. */
+  /** Starts a daemon that has the images of the tests. */
   static async start({ liveRestore = false } = {}): Promise<Daemon> {
     const { dockerd, archive } = await dockerPrograms((line) => process.stderr.write(`${line}\n`));
     const daemon = new Daemon(await mkdtemp(join(tmpdir(), 'oscar-docker-')), dockerd, liveRestore);
@@ -69,23 +69,23 @@ export class Daemon {
     }
   }
 
-  /** Starts it, also again after {@link interrupt}, with the containers it had. */
+  /** Starts it, also after {@link interrupt}, with the containers that it had. */
   async resume(): Promise<void> {
     const flags = {
       host: `unix://${this.socket}`,
       'data-root': join(this.directory, 'data'),
       'exec-root': join(this.directory, 'exec'),
       pidfile: join(this.directory, 'pid'),
-      // Where the machine runs a containerd, daemons share it.
+      // If the machine runs a containerd, daemons share it.
       'containerd-namespace': basename(this.directory),
       'containerd-plugins-namespace': `${basename(this.directory)}-plugins`,
-      // Containers go on while the daemon is away.
+      // Containers continue while the daemon is away.
       'live-restore': this.#liveRestore,
       bridge: 'none',
       iptables: false,
       ip6tables: false,
     };
-    // It went with its daemon. Where nobody reaps it, it would be taken for one that runs.
+    // It ended with its daemon. Without an init process to reap it, it would look as if it still ran.
     rmSync(join(this.directory, 'exec/containerd/containerd.pid'), { force: true });
     const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
     const child = spawn(this.#program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
@@ -102,7 +102,7 @@ export class Daemon {
     if (child.exitCode !== null) throw new Error('dockerd has ended');
   }
 
-  /** By default as a package update does: it is asked, and ends its containers. */
+  /** By default as a package update does: SIGTERM, after which it ends its containers. */
   async interrupt(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     const child = this.#child;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -128,7 +128,7 @@ export class Daemon {
     if (response.statusCode !== 200 || said.includes('"error"')) throw new Error(`images are not loaded: ${said}`);
   }
 
-  /** As somebody else would use it. Throws unless it succeeds. */
+  /** Sends a request to the API of Docker, as another program would. Throws unless it succeeds. */
   async ask(method: string, path: string, body?: unknown): Promise<unknown> {
     const headers = { 'content-type': 'application/json' };
     const asked = request({ socketPath: this.socket, method, path, headers, timeout: 10_000, agent: false });
@@ -144,7 +144,7 @@ export class Daemon {
   }
 }
 
-/** Registries of the tests are on loopback: no proxy reaches them. */
+/** Registries of the tests are on loopback, which no proxy reaches. */
 function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/_proxy$/i.test(name));
   return { ...Object.fromEntries(kept), PATH: `${process.env['PATH']}:/usr/local/sbin:/usr/sbin:/sbin` };

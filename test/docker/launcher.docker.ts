@@ -73,7 +73,7 @@ describe('containers', { timeout: 120_000 }, () => {
     const times = order.printed.map((each) => each.at);
     assert.equal(order.text(), 'a\nb\n');
     assert.ok(times[0] !== undefined && times[1] !== undefined && times[0] < times[1], times.join());
-    // Docker notes the start of a container when it has started: a first line may be older by a moment.
+    // Docker records the start of a container after it has started, so the first line may be slightly older.
     const [from, to] = [run.startedAt - 1_000, at + 1_000];
     assert.ok(
       times.every((time) => time >= from && time <= to),

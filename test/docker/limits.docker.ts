@@ -139,7 +139,7 @@ describe('limits of a container', { timeout: 120_000 }, () => {
   });
 });
 
-/** Of this machine, whose arguments have that word. */
+/** Processes of this machine whose arguments contain the word. */
 function processesWith(word: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {

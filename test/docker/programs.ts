@@ -10,18 +10,18 @@ import { busyboxImages } from './busybox.ts';
 
 const run = promisify(execFile);
 
-/** What is in the cache is made of these files. */
+/** The sources of what is in the cache. */
 const SOURCES = ['busybox.ts', '../../deploy/image/image.ts', '../../deploy/image/tar.ts'];
 
 export interface DockerPrograms {
   readonly dockerd: string;
-  /** Of all images, for `docker load`. */
+  /** An archive of all images, for `docker load`. */
   readonly archive: string;
 }
 
 /**
- * A daemon and images for it. The daemon is Debian's, installed if it is missing; the images are made here from Debian's
- * static busybox, since no registry needs to be reachable, and kept in the cache.
+ * A daemon and images for it. The daemon is Debian's and is installed if it is missing. The images are built here from
+ * Debian's static busybox and cached, so no registry needs to be reachable.
  */
 export async function dockerPrograms(tell: (line: string) => void = () => {}): Promise<DockerPrograms> {
   return { dockerd: await daemon(tell), archive: await archive(tell) };
@@ -51,7 +51,7 @@ async function daemon(tell: (line: string) => void): Promise<string> {
 }
 
 async function which(program: string): Promise<string | undefined> {
-  // Not in the PATH of everybody who is root.
+  // Not every root user has this directory in the PATH.
   const env = { ...process.env, PATH: `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin` };
   const found = await run('sh', ['-c', `command -v ${program}`], { env }).catch(() => undefined);
   return found?.stdout.trim();
@@ -66,7 +66,7 @@ async function archive(tell: (line: string) => void): Promise<string> {
   return file;
 }
 
-/** Taken out of its package, not installed: machines have another `busybox` that must stay. */
+/** Extracted from its package and not installed: it would replace the `busybox` of the machine. */
 async function busybox(): Promise<{ path: string; bytes: Uint8Array }> {
   const path = join(cache(), 'busybox');
   if (!existsSync(path)) await fetchBusybox(path);
@@ -77,7 +77,7 @@ async function fetchBusybox(path: string): Promise<void> {
   const directory = join(cache(), randomUUID());
   mkdirSync(directory, { recursive: true });
   try {
-    // Who downloads for root is `_apt`, who may not write here; apt says so and does it as root.
+    // apt downloads as the user `_apt`, who may not write here. It then warns and downloads as root.
     await run('apt-get', ['download', 'busybox-static'], { cwd: directory });
     const file = readdirSync(directory).find((name) => name.endsWith('.deb')) ?? '';
     await run('dpkg-deb', ['-x', file, 'content'], { cwd: directory });
@@ -93,7 +93,7 @@ async function fetchBusybox(path: string): Promise<void> {
   }
 }
 
-/** Under another name until it is whole: whoever finds the name finds all of it. */
+/** Written under another name and renamed when it is complete, so that the name never stands for a part of it. */
 function keep(file: string, write: (unfinished: string) => void): void {
   const unfinished = `${file}.${randomUUID()}`;
   try {

@@ -11,7 +11,7 @@ import { Daemon } from './daemon.ts';
 import { testImages } from './programs.ts';
 import { Registry } from './registry.ts';
 
-/** So much that an engine has something to tell in the middle of it. */
+/** Large enough that an engine reports progress during the pull. */
 const LARGE = 8_000_000;
 
 const NEVER = new AbortController().signal;
@@ -137,14 +137,14 @@ describe('images', { timeout: 120_000 }, () => {
     });
   }
 
-  /** A new one, which nobody has. */
+  /** A new image, which no engine has. */
   async function published(): Promise<string> {
     const [base] = (await testImages())[BUSYBOX]?.layers ?? [];
     const large = tar([{ name: 'mark', bytes: randomBytes(LARGE) }]);
     return registry.publish(`of-test/${randomUUID()}`, makeImage(base ? [base, large] : [], { Env: ['PATH=/bin'] }));
   }
 
-  /** Layers stop on their way until it is opened, or the test is over. */
+  /** Holds layers back until it is opened or the test ends. */
   function held(t: TestContext): { open(): void } {
     const { promise, resolve } = Promise.withResolvers<void>();
     registry.gate = promise;

@@ -11,14 +11,14 @@ const TYPES = {
   layer: 'application/vnd.docker.image.rootfs.diff.tar.gzip',
 };
 
-/** Configurations are smaller, and nothing is told of a pull before they are there. */
+/** Configurations are smaller: an engine reports no progress of a pull before it has them. */
 const SMALL = 100_000;
 
-/** As much of a registry as an engine needs to pull from it: on loopback, without TLS, which engines allow there. */
+/** The part of a registry that a pull needs, on loopback without TLS, which engines allow there. */
 export class Registry {
-  /** Of blobs, as they were asked for. */
+  /** The requested blobs, in order. */
   readonly fetched: string[] = [];
-  /** Holds large blobs back when most of them is sent, until it resolves. */
+  /** Holds large blobs back after most of their bytes, until it resolves. */
   gate: Promise<void> = Promise.resolve();
   readonly #server: Server;
   readonly #blobs = new Map<string, Uint8Array>();
@@ -34,7 +34,7 @@ export class Registry {
     return registry;
   }
 
-  /** Gives the name under which it can be pulled. */
+  /** Adds an image. Returns the name under which it can be pulled. */
   publish(name: string, { config, layers }: Image): string {
     const packed = layers.map((layer) => gzipSync(layer, { level: 0 }));
     for (const blob of [config, ...packed]) this.#blobs.set(digestOf(blob), blob);
@@ -79,7 +79,7 @@ export class Registry {
     else response.end(found);
   }
 
-  /** Over a slow line: an engine tells of progress only now and then, and only while something comes. */
+  /** Sends slowly: an engine reports progress only now and then, and only while data arrives. */
   async #trickle(bytes: Uint8Array, response: ServerResponse): Promise<void> {
     const slice = Math.ceil(bytes.length / 100);
     for (let at = 0; at < 90 * slice; at += slice) {

@@ -108,7 +108,7 @@ export class WriteGate {
     return sequence;
   }
 
-  /** Lets all requests pass from now on and counts none. */
+  /** Forwards all requests from now on, and counts none. */
   open(): void {
     this.#sequences.clear();
     this.#ids.clear();

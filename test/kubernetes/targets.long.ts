@@ -78,7 +78,7 @@ describe('replicas of a target: the origin talks to the follower', { timeout: 3_
       await them.expectOnce(name, FILES);
     });
 
-    test(`when the one that hears the origin is killed ${moment}, neither is anything lost`, ROUND, async () => {
+    test(`when the manager that the origin contacts is killed ${moment}, nothing is lost`, ROUND, async () => {
       const name = `deaf-${index}`;
       const { leader, other } = await ranks();
       await them.create(name, 'sleep 5');

@@ -416,7 +416,7 @@ warmTest('a call that is stopped before its pod is its own never runs in it', as
   await next.stop(call.name, 'caller-left');
   const { outcome, startedAt } = await endOf(next, call.name);
   assert.deepEqual([outcome, startedAt], ['stopped', undefined]);
-  // Whoever was about to claim it cannot any more.
+  // A manager that was about to claim it cannot any more.
   const { metadata } = (await admin.do('GET', podPath(ready))) as unknown as Pod;
   assert.deepEqual(metadata.labels, {
     oscar_service: 'stopped',

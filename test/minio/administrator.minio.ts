@@ -16,12 +16,12 @@ import { startUnderTest } from './under-test.ts';
 
 const STEWARD = { accessKey: new Secret('steward'), secretKey: new Secret('secret-of-the-steward') };
 
-/** A user who administers the store and is not its root, as docs/minio.md allows it. */
+/** An administrator of the store that is not root, as docs/minio.md allows. */
 async function makeSteward({ endpoint, region }: Minio): Promise<StoreKeys> {
   const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('steward', STEWARD.secretKey);
-  // In its first moments it does not know its own policies.
+  // Shortly after its start, MinIO does not know its own policies.
   await eventually(() => admin.attach(['consoleAdmin'], { user: 'steward' }));
   requests.close();
   return STEWARD;

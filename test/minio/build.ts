@@ -1,6 +1,6 @@
 import { minioProgram } from './programs.ts';
 
-/** Before the tests, so that the first build is seen as a build and not as a test that hangs. */
+/** Runs before the tests, so that the first build does not look like a test that hangs. */
 const begin = performance.now();
 try {
   await minioProgram((line) => process.stdout.write(`${line}\n`));

@@ -1,7 +1,7 @@
 import { bucket } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { openStore } from './under-test.ts';
 
-/** Makes and changes buckets until it is killed; says each name before it begins. */
+/** Creates and changes buckets until it is killed. Prints each name before it begins. */
 const [endpoint = '', prefix = '', lease = ''] = process.argv.slice(2);
 const store = openStore({ endpoint, region: 'us-east-1' }, { lease: Number(lease) });
 for (let i = 0; ; i++) {

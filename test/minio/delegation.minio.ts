@@ -61,7 +61,7 @@ test('commit: results that are reported while MinIO is down are written once whe
     input: [{ storage_provider: 'minio.default', path: 'late/out' }],
     output: [],
   });
-  // The member has left its results in staging by the time it says that it is done.
+  // When the member reports the end, its results are in staging.
   let killed = false;
   origin.wire.interfere(async ({ body }, _, passOn) => {
     if (!killed && body.includes('"manifest"')) {

@@ -13,7 +13,7 @@ import { Scene } from './scene.ts';
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
 
-/** Over HTTP to MinIO itself: a manager that is down can tell nobody its keys. */
+/** Over HTTP to MinIO itself, because a manager that is down cannot give out keys. */
 const root = ({ minio }: Scene) => storeClient(minio, ROOT);
 
 async function rulesOf(scene: Scene, bucket: string): Promise<QueueConfiguration[]> {

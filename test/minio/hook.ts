@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { readStorageEvents, type StorageEvent } from '../../src/model/job/index.ts';
 import { EVENTS_TOKEN } from './minio.ts';
 
-/** A hook that only writes down what it is sent, by the path that it is sent to. */
+/** A webhook that only records the events that it receives, by path. */
 export class Hook {
   readonly #server: Server;
   readonly #events: { readonly path: string; readonly event: StorageEvent; readonly sequencer: string }[] = [];
@@ -15,13 +15,13 @@ export class Hook {
   }
 
   async listen(): Promise<string> {
-    // Where MinIO could not be started nobody closes it, and it must not keep the tests from ending.
+    // If MinIO could not start, the hook is not closed; it must not keep the tests from ending.
     this.#server.listen(0, '127.0.0.1').unref();
     await once(this.#server, 'listening');
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** What came by a path, each event once, in the order of the objects' times. */
+  /** The events of a path, each once, ordered by the time of the object. */
   events(path: string): StorageEvent[] {
     const found = new Map(
       this.#events

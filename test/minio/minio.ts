@@ -11,18 +11,18 @@ import { end, isRunning, Processes, type Started } from '../kubernetes/processes
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { minioProgram } from './programs.ts';
 
-/** Where it sends events to, by the name of the target. */
+/** Where MinIO sends events, by the name of the target. */
 export type Hooks = Readonly<Record<string, { readonly url: string; readonly durable: boolean }>>;
 
 export interface MinioOptions {
   readonly hooks?: Hooks;
-  /** What it authenticates itself with at the hooks. */
+  /** The token with which MinIO authenticates at the hooks. */
   readonly token?: string;
   /** Where its data is; a directory of its own if left out. */
   readonly data?: string;
-  /** Where it listens; loopback if left out. */
+  /** The address to listen on; loopback by default. */
   readonly host?: string;
-  /** With this certificate, or, if true, with one that nobody has signed. */
+  /** The certificate to use; `true` for a self-signed one. */
   readonly tls?: true | { readonly key: string; readonly certificate: string };
 }
 
@@ -32,13 +32,13 @@ const OF_NOBODY = { key: TEST_KEY, certificate: TEST_CERTIFICATE };
 
 export const EVENTS_TOKEN = 'token-of-the-store';
 
-/** The two targets as an operator sets them, at this hook. */
+/** The two targets as an operator configures them, at this hook. */
 export const bothAt = (url: string): Hooks => ({
   OSCAR_FAST: { url, durable: false },
   OSCAR_DURABLE: { url, durable: true },
 });
 
-/** A real MinIO. It can be killed and started again, with what it had. */
+/** A real MinIO. It can be killed, and started again with its data. */
 export class Minio {
   readonly endpoint: string;
   readonly region = 'us-east-1';
@@ -75,7 +75,7 @@ export class Minio {
     return minio;
   }
 
-  /** Of the settings of a manager that uses it. */
+  /** The settings of a manager that uses it. */
   get settings(): Record<string, string> {
     return {
       MINIO_ENDPOINT: this.endpoint,
@@ -85,7 +85,7 @@ export class Minio {
     };
   }
 
-  /** With the targets that it had, unless it is given others. */
+  /** With its earlier targets, unless others are given. */
   async start(hooks = this.#hooks): Promise<void> {
     this.#hooks = hooks;
     const server = [
@@ -106,7 +106,7 @@ export class Minio {
     }, 30_000);
   }
 
-  /** The id of its process: another one after a restart, whoever asked for it. */
+  /** The id of its process, which changes with every restart. */
   get pid(): number | undefined {
     return this.#running?.child.pid;
   }
@@ -115,7 +115,7 @@ export class Minio {
     return this.#running !== undefined && isRunning(this.#running.child);
   }
 
-  /** Events that its durable target has on disk. */
+  /** The events that its durable target has on disk. */
   undelivered(): number {
     const directory = join(this.#directory, 'events');
     if (!existsSync(directory)) return 0;

@@ -10,7 +10,7 @@ import { Minio, ROOT } from './minio.ts';
 
 /** A user of MinIO who may use all of S3, as an operator would name in `OSCAR_STORAGE_PROVIDERS`. */
 const OPERATOR = { accessKey: new Secret('operator'), secretKey: new Secret('operator-secret') };
-/** One who may only read. */
+/** A user who may only read. */
 const READER = { accessKey: new Secret('reader'), secretKey: new Secret('reader-secret') };
 
 let minio: Minio;
@@ -22,7 +22,7 @@ before(async () => {
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('operator', OPERATOR.secretKey);
   await admin.putUser('reader', READER.secretKey);
-  // In its first moments it does not know its own policies.
+  // Shortly after its start, MinIO does not know its own policies.
   await eventually(() => admin.attach(['readwrite'], { user: 'operator' }));
   await eventually(() => admin.attach(['readonly'], { user: 'reader' }));
   requests.close();

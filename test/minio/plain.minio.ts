@@ -19,7 +19,7 @@ import { startPeople } from '../support/people.ts';
 import { Hook } from './hook.ts';
 import { bothAt, EVENTS_TOKEN, Minio, ROOT } from './minio.ts';
 
-/** A user of MinIO who may use all of S3, and administers nothing. */
+/** A user of MinIO who may use all of S3 and has no administrative rights. */
 const OPERATOR = { accessKey: new Secret('operator'), secretKey: new Secret('operator-secret') };
 
 const DURABLE = 'arn:minio:sqs::OSCAR_DURABLE:webhook';
@@ -34,7 +34,7 @@ async function makeOperator({ endpoint, region }: Minio): Promise<void> {
   const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('operator', OPERATOR.secretKey);
-  // In its first moments it does not know its own policies.
+  // Shortly after its start, MinIO does not know its own policies.
   await eventually(() => admin.attach(['readwrite'], { user: 'operator' }));
   requests.close();
 }
@@ -55,7 +55,7 @@ async function startUnderTest(): Promise<StoreUnderTest> {
     operator: OPERATOR,
     writesAs: 'operator',
     refusesPatterns: true,
-    /** Events of the durable target come in order: once a later one is there, so are all before it. */
+    /** Events of the durable target arrive in order: when a later one has arrived, all earlier ones have too. */
     async reported(name) {
       const key = `in/${++last}`;
       await store.createBucket(bucket('later-than-all'));

@@ -7,14 +7,14 @@ import { cacheDirectory } from '../support/cache.ts';
 
 const run = promisify(execFile);
 
-/** The module proxy knows it by no other name than that of its last commit. */
+/** The module proxy knows this version by its last commit only. */
 const VERSION = 'v0.0.0-20260212201848-7aac2a2c5b7c';
 const MODULE = 'github.com/minio/minio';
 const FLAGS = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
 
 /**
- * MinIO, built now unless the cache has it. The first time takes some minutes of CPU; afterwards neither Go nor a network
- * is needed. It is for tests only: nothing of it is part of the manager.
+ * MinIO, built unless it is in the cache. The first build takes some minutes of CPU time; afterwards neither Go nor a
+ * network is needed. It is for tests only and no part of the manager.
  */
 export async function minioProgram(tell: (line: string) => void = () => {}): Promise<string> {
   const directory = cache();
@@ -23,7 +23,7 @@ export async function minioProgram(tell: (line: string) => void = () => {}): Pro
   const go = await goVersion();
   tell(`building minio ${VERSION} with ${go} into ${binary}: this happens once and takes minutes`);
   const begin = performance.now();
-  // In another place until it is whole: whoever finds the name finds the program, also when two build at once.
+  // Built elsewhere and renamed when it is complete, so that two concurrent builds do not disturb each other.
   const unfinished = join(directory, randomUUID());
   mkdirSync(unfinished, { recursive: true });
   try {
@@ -61,7 +61,7 @@ async function goVersion(): Promise<string> {
   }
 }
 
-/** By version and by how it is built: whoever changes either gets a new build, and both can stay. */
+/** Named by version and build options, so that a change of either gives a new build and keeps the old one. */
 function cache(): string {
   return cacheDirectory(`minio-${VERSION}-${hash('sha256', FLAGS.join(' ')).slice(0, 8)}`);
 }

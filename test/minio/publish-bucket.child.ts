@@ -1,7 +1,7 @@
 import { StoreError } from '../../src/ports/index.ts';
 import { openStore } from './under-test.ts';
 
-/** Makes one bucket public, and says what became of that. */
+/** Makes one bucket public, and prints the result. */
 const [endpoint = '', name = '', lease = ''] = process.argv.slice(2);
 const store = openStore({ endpoint, region: 'us-east-1' }, { lease: Number(lease) });
 try {

@@ -91,7 +91,7 @@ describe('job keys cannot create other keys', () => {
     await account.ensure();
   });
 
-  /** Also one that its own policy lets do everything: so it is for any in releases with CVE-2025-62506. */
+  /** A session whose own policy allows everything, as all sessions may in releases with CVE-2025-62506. */
   const session = () =>
     account.withKeys(async ({ accessKey, secretKey }) => {
       const credentials = { accessKeyId: accessKey.reveal(), secretAccessKey: secretKey.reveal() };
@@ -286,7 +286,7 @@ describe('names', () => {
       await assert.rejects(as('bob').get(name, 'k'));
     }
 
-    // As it was left by a manager that did not look.
+    // The state that an earlier manager, which did not check, has left.
     await admin.addMembers(gina, ['bob']);
     await admin.attach([gina], { group: gina });
     await as('bob').get('ginas-b', 'k');
@@ -299,7 +299,7 @@ describe('names', () => {
 
   test('the name of a bucket whose sharing was interrupted can be used again', async () => {
     const shared = bucket('left-b', { visibility: 'restricted', allowedUsers: ['bob'] });
-    // Before the group has it; the next who makes or removes the bucket takes it from all who have it.
+    // Interrupted before the group has the policy. The next create or remove of the bucket detaches it everywhere.
     const Resource = ['arn:aws:s3:::left-b/*'];
     await admin.putPolicy('left-b', {
       Version: '2012-10-17',
@@ -363,7 +363,7 @@ test('users: they are created again in a store that lost them', async () => {
     { method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: MANAGER_ACCOUNT } },
     ROOT,
   );
-  // Who comes a while after the account was last seen is told to try again: it may also be that the store has just started.
+  // A caller who comes some time after the account was last seen gets "try again", because the store may have just started.
   await eventually(() => store.createBucket(bucket('franks-b', { owner: 'frank' })), 60_000);
   await store.putUser('frank', keysOf('frank'));
   await as('frank').put('franks-b', 'k');

@@ -3,7 +3,7 @@ import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
 import { bothAt, type Hooks, Minio, type MinioOptions } from './minio.ts';
 
-/** A manager in this process and the MinIO that it uses and that sends its events there. Both can go and come back. */
+/** A manager in this process, and the MinIO that it uses and that sends it events. Both can be stopped and restarted. */
 export class Scene implements AsyncDisposable {
   readonly minio: Minio;
   readonly outside: Outside;
@@ -30,7 +30,7 @@ export class Scene implements AsyncDisposable {
     return this.#manager;
   }
 
-  /** Both targets, as they send to the manager. */
+  /** Both targets, with the address of the manager. */
   get hooks(): Hooks {
     return bothAt(hookAt(this.#port));
   }

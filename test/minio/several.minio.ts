@@ -17,18 +17,18 @@ import { Way } from './way.ts';
 const CHILD = fileURLToPath(new URL('create-buckets.child.ts', import.meta.url));
 const STANDSTILL = fileURLToPath(new URL('publish-bucket.child.ts', import.meta.url));
 
-/** How long claims hold of those that are killed here. */
+/** How long the claims of killed managers last. */
 const LEASE = 3_000;
 
-/** The same of one that is stopped, and must come so far within it on a machine with much else to do. */
+/** The same for a manager that is stopped: long enough to reach that point on a busy machine. */
 const LONG_LEASE = 15_000;
 
 let minio: Minio;
-/** Two managers of one cluster: they know nothing of each other but what the store says. */
+/** Two managers of one cluster, which share nothing but the store. */
 let one: MinioStore;
 let other: MinioStore;
 before(async () => {
-  // Nobody is there to be told of events.
+  // No manager receives events here.
   minio = await Minio.start({ hooks: bothAt('http://127.0.0.1:9/') });
   [one, other] = [openStore(minio), openStore(minio)];
   for (const uid of ['alice', 'bob']) await one.putUser(uid, keysOf(uid));
@@ -132,7 +132,7 @@ test('sharing: a manager that was stopped during a change does not restore right
   });
   const outcome = text(child.stdout);
   const stopped = Promise.withResolvers<void>();
-  // Between its last look at the policy of everybody, under its claim, and what it makes of it.
+  // Between its last read of the public policy, while it holds the claim, and its write.
   let claimed = false;
   way.answering = ({ method, path }, headers) => {
     claimed ||= method === 'PUT' && path.endsWith(`.claims/${hash('sha256', 'policy/all_users_group')}`);
@@ -199,7 +199,7 @@ test('buckets: a bucket whose create was not answered is completed by the next r
   await assert.rejects(head('oscar-staging', claim), { name: 'NotFound' }, 'there is nothing to finish');
 });
 
-/** The names that a process had begun with when it was killed, a moment after it had begun with the last. */
+/** The names that a process had printed when it was killed, shortly after the last one. */
 async function killedAfter(prefix: string, buckets: number, ms: number): Promise<string[]> {
   const child = spawn(process.execPath, [CHILD, minio.endpoint, prefix, String(LEASE)], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -70,7 +70,7 @@ test('notification targets: MinIO without its targets is reported once, services
 
   await minio.kill();
   await minio.start({});
-  // The manager believes that they are there: what it asks for is refused at first.
+  // The manager assumes that the targets exist, so its first requests are rejected.
   await outside.create(ADMIN, service('second', COPY));
   const input = [{ storage_provider: 'minio.default', path: 'first/other' }];
   await outside.create(ADMIN, service('third', COPY, { input, output: [] }));
@@ -93,7 +93,7 @@ test('notification targets: MinIO without its targets is reported once, services
     await eventually(async () => assert.deepEqual(await arnsOf(scene, name), BOTH, name));
   }
   assert.ok(manager.log.some(({ msg }) => msg === 'the object store reports new objects again'));
-  // It may have forgotten them again, while it read its buckets: then they are there for good a little later.
+  // MinIO may lose them again while it reads its buckets; they are there for good a little later.
   await tried(
     async () => {
       await outside.put(ADMIN, 'second/in/a', 'text');
@@ -126,7 +126,7 @@ test('start: MinIO reports its uptime, also after a restart', async (t) => {
   const again = performance.now();
   await minio.start();
   const up = await store.upFor();
-  // It counts whole seconds, of a clock that stands somewhere between two.
+  // MinIO counts whole seconds.
   assert.ok(up <= performance.now() - again + 1_000, `${up}`);
 });
 
@@ -150,7 +150,7 @@ test('sweep: a file in a MinIO without targets becomes a job', { timeout: 180_00
   await first.outside.put(ADMIN, 'mute/in/b', 'two');
   await first.stop();
 
-  // Objects are given two minutes to be reported. A pass is made at each start.
+  // Objects may be reported up to two minutes late. A sweep runs at each start.
   setAhead(way, 5 * 60_000);
   const second = await started();
   const jobs = await second.outside.allEnded('mute', 2);

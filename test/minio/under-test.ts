@@ -11,7 +11,7 @@ import type { StoreKeys } from '../../src/ports/index.ts';
 import { Hook } from './hook.ts';
 import { Minio, ROOT } from './minio.ts';
 
-/** Of the manager's own administrator. */
+/** A store with the keys of the manager's own administrator. */
 export const openStore = (
   minio: Pick<Minio, 'endpoint' | 'region'>,
   more: Partial<MinioStoreOptions> = {},
@@ -26,7 +26,7 @@ export const openStore = (
     ...more,
   });
 
-/** The adapter on a MinIO of its own, with both targets. `keysOf` gives those of its administrator, if that is not root. */
+/** The adapter with its own MinIO and both targets. `keysOf` returns the administrator's keys, if it is not root. */
 export async function startUnderTest(
   keysOf: (minio: Minio) => Promise<StoreKeys> = async () => ROOT,
 ): Promise<StoreUnderTest & { readonly store: MinioStore; readonly minio: Minio }> {
@@ -48,7 +48,7 @@ export async function startUnderTest(
     region: minio.region,
     writesAs: MANAGER_ACCOUNT,
     refusesPatterns: true,
-    /** Events of the durable target come in order: once a later one is there, so are all before it. */
+    /** Events of the durable target arrive in order: when a later one has arrived, all earlier ones have too. */
     async reported(name) {
       const key = `in/${++last}`;
       await store.createBucket(bucket('later-than-all'));

@@ -8,14 +8,14 @@ export interface Asked {
   readonly path: string;
 }
 
-/** A way to a store on which a test can stand: everything passes, and answers when the test lets them. */
+/** A proxy in front of a store. It forwards everything, and holds answers back as the test wants. */
 export class Way implements Disposable {
-  /** What the answer has for headers. */
+  /** The headers of the answer. */
   answering: (asked: Asked, headers: http.IncomingHttpHeaders) => http.OutgoingHttpHeaders = (_asked, headers) =>
     headers;
-  /** With which status a request is refused before it reaches the store; undefined lets it pass. */
+  /** The status with which a request is rejected before it reaches the store; undefined forwards it. */
   refusing: (asked: Asked) => number | undefined = () => undefined;
-  /** Does the store do what it is asked, and nobody hears of it? */
+  /** Whether the store executes the request and its answer is lost. */
   losing: (asked: Asked) => boolean = () => false;
   readonly #store: URL;
   readonly #server: http.Server;
@@ -61,8 +61,8 @@ export class Way implements Disposable {
 }
 
 /**
- * The store says that it is so much later, when it is asked what time it is. Elsewhere its date is compared with others of
- * it, and stays.
+ * Shifts the clock that the store reports when it is asked for the time. Dates in other answers are compared with each
+ * other only, and stay.
  */
 export function setAhead(way: Way, aheadMs: number): void {
   way.answering = ({ method, path }, headers) => {

@@ -11,7 +11,7 @@ import {
   type Network,
   toHttpClientError,
 } from '../../lib/http/index.ts';
-import { jitter } from '../../lib/retry.ts';
+import { type BackoffLimits, backoffDelay } from '../../lib/retry.ts';
 import type { ObjectAt, StoreAccess } from '../../model/job/index.ts';
 
 /** Throws a {@link TransferError} if the access is invalid. */
@@ -149,8 +149,8 @@ export function toTransferError(error: unknown, host: string): TransferError {
 /** Enough for a store that restarts within seconds. Longer outages are handled by retrying the delivery. */
 const TRIES = 4;
 
-/** Milliseconds before the second attempt; each further pause is twice as long. */
-const FIRST_PAUSE = 200;
+/** Milliseconds between attempts. Random, because many jobs lose the same store at the same moment. */
+const PAUSES: BackoffLimits = { first: 300, longest: 1_200 };
 
 /** Repeats `work` after retryable errors. */
 export async function withRetries<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
@@ -160,8 +160,7 @@ export async function withRetries<T>(work: () => Promise<T>, signal?: AbortSigna
     } catch (error) {
       if (!(error instanceof TransferError && error.retryable) || attempt === TRIES || signal?.aborted) throw error;
     }
-    // Random, because many jobs lose the same store at the same moment and must not all retry together.
-    await pause(jitter(FIRST_PAUSE * 2 ** (attempt - 1)), undefined, signal ? { signal } : {});
+    await pause(backoffDelay(attempt, PAUSES, Math.random()), undefined, signal ? { signal } : {});
   }
 }
 

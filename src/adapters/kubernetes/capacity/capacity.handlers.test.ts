@@ -41,7 +41,7 @@ test('a list is all there is: what it does not have is gone', () => {
   assert.deepEqual(requested(), {});
 });
 
-test('an attempt whose pod is missing in a list has no room any more, and one whose pod is in it has it once', () => {
+test('capacity: an attempt whose pod is missing in a list has no room, and one whose pod is in it has it once', () => {
   const { nodes, pods, requested, capacity } = cluster();
   nodes.onListed([node('a', '1')], '1');
   for (const name of ['one', 'two']) capacity.reserve(`demo/${name}`, { cpu: 100, memory: 0, gpu: 0 });
@@ -51,7 +51,7 @@ test('an attempt whose pod is missing in a list has no room any more, and one wh
   assert.deepEqual(requested(), { a: 100 });
 });
 
-test('what is deleted is gone', () => {
+test('capacity: a deleted object no longer counts', () => {
   const { nodes, pods, requested } = cluster();
   nodes.onChanged(node('a', '1'));
   pods.onChanged(pod('one', 'a', '100m'));
@@ -62,7 +62,7 @@ test('what is deleted is gone', () => {
   assert.deepEqual(requested(), {});
 });
 
-test('of a pod as much is held as counts, and no more', () => {
+test('capacity: only the fields of a pod that count are kept in memory', () => {
   const resources = { requests: { cpu: '1', memory: '1Gi', 'nvidia.com/gpu': '1' } };
   const whole = {
     metadata: {

@@ -121,7 +121,7 @@ function take(step: Step, capacity: KubernetesCapacity, model: Model): void {
   }
 }
 
-test('whatever comes and goes, in whatever order, everything counts once and nothing that is gone counts', () => {
+test('capacity (model): in any order of events, everything counts once and nothing that is gone counts', () => {
   fc.assert(
     fc.property(steps, (all) => {
       const capacity = new KubernetesCapacity({ used: () => undefined });

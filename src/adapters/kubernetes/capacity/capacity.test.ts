@@ -57,7 +57,7 @@ describeCapacity('a cluster of unequal nodes', () => ({
   close: () => undefined,
 }));
 
-test('what pods of anybody have asked for is not free', () => {
+test('capacity: the requests of all pods of the cluster are not free', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.updatePod('1', pod('a', 700));
   assert.equal(capacity.reserve('x', ask(400)), false);
@@ -65,7 +65,7 @@ test('what pods of anybody have asked for is not free', () => {
   assert.deepEqual(requested(capacity), { a: 1_000 });
 });
 
-test('what keeps a demand from its room is ours, or is not', () => {
+test('capacity: it says whether a demand waits for our pods, for other pods or for GPUs', () => {
   const capacity = cluster({ a: { cpu: 4_000 }, b: { cpu: 1_000, gpu: 1 } });
   capacity.updatePod('daemon', pod('a', 250));
   capacity.updatePod('mine', pod('a', 3_700, 'mine'));
@@ -81,7 +81,7 @@ test('what keeps a demand from its room is ours, or is not', () => {
   assert.equal(capacity.obstacle(ask(200)), 'others', 'a pod that is ours no longer is of others');
 });
 
-test('a pod that waits for a node takes nothing; one that has ended, or is gone, gives back what it had', () => {
+test('capacity: a pod without a node uses nothing, and a pod that ended or is gone returns its room', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.updatePod('1', pod(undefined, 700));
   assert.deepEqual(requested(capacity), { a: 0 });
@@ -97,7 +97,7 @@ test('a pod that waits for a node takes nothing; one that has ended, or is gone,
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
-test('a pod whose request is changed while it runs counts with the new one', () => {
+test('capacity: a pod that is resized while it runs counts with its new request', () => {
   const capacity = cluster({});
   capacity.updatePod('1', pod('a', 300));
   capacity.updatePod('1', pod('a', 500));
@@ -105,7 +105,7 @@ test('a pod whose request is changed while it runs counts with the new one', () 
   assert.deepEqual(requested(capacity), { a: 500 });
 });
 
-test('pods that are seen before their node count once it is there, and are not forgotten while it is away', () => {
+test('capacity: pods that are seen before their node count once the node appears, and are kept while it is away', () => {
   const capacity = cluster({});
   capacity.updatePod('1', pod('a', 300));
   assert.deepEqual(capacity.nodes(), []);
@@ -117,7 +117,7 @@ test('pods that are seen before their node count once it is there, and are not f
   assert.deepEqual(requested(capacity), { a: 300 });
 });
 
-test('what was just admitted counts until its pod is on a node, and then once, where that is', () => {
+test('capacity: a reservation counts until its pod has a node, and then once, on that node', () => {
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   assert.equal(capacity.reserve('x', ask(600)), true);
   assert.deepEqual(requested(capacity), { a: 600, b: 0 });
@@ -133,7 +133,7 @@ test('what was just admitted counts until its pod is on a node, and then once, w
   assert.deepEqual(requested(capacity), { a: 0, b: 0 });
 });
 
-test('room that is given back while its pod still runs is free only when that has ended', () => {
+test('capacity: room that is released while its pod still runs is free once the pod has ended', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
   capacity.updatePod('1', pod('a', 600, 'x'));
@@ -143,7 +143,7 @@ test('room that is given back while its pod still runs is free only when that ha
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
-test('a pod that is gone before it had a node has no room any more', () => {
+test('capacity: a pod that is removed before it had a node releases its room', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
   capacity.updatePod('1', pod(undefined, 600, 'x'));
@@ -151,7 +151,7 @@ test('a pod that is gone before it had a node has no room any more', () => {
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
-test('a further attempt has room of its own while the pod of an earlier one is still there', () => {
+test('capacity: a further attempt has its own room while the pod of an earlier attempt exists', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(300));
   capacity.updatePod('1', pod('a', 300, 'x'));
@@ -175,7 +175,7 @@ test('capacity: a resumed attempt counts its pod once, on whichever node it is',
   assert.deepEqual(requested(capacity), { a: 500 });
 });
 
-test('a pod that was there before its attempt counts once, before and after it has it', () => {
+test('capacity: a warm pod counts once, before and after it is claimed', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.updatePod('warm', pod('a', 400));
   assert.ok(capacity.reserve('cows/1', ask(400)));
@@ -186,7 +186,7 @@ test('a pod that was there before its attempt counts once, before and after it h
   assert.deepEqual(requested(capacity), { a: 400 });
 });
 
-test('what was expected on a node that is lost is expected elsewhere', () => {
+test('capacity: a reservation on a lost node moves to another node', () => {
   const capacity = cluster({ a: { cpu: 2_000 }, b: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
   assert.deepEqual(requested(capacity), { a: 600, b: 0 });
@@ -202,14 +202,14 @@ test('what was expected on a node that is lost is expected elsewhere', () => {
   assert.deepEqual(requested(capacity), { d: 600 });
 });
 
-test('what is held when there is no node at all counts on the first that comes', () => {
+test('capacity: reservations without any node count on the first node that appears', () => {
   const capacity = cluster({});
   capacity.hold('x', ask(600));
   capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { a: 600 });
 });
 
-test('what was expected where another pod came is expected elsewhere, if there is room for it', () => {
+test('capacity: a reservation whose place another pod took moves to another node, if there is room', () => {
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   capacity.reserve('x', ask(600));
   capacity.updatePod('1', pod('a', 700));
@@ -218,7 +218,7 @@ test('what was expected where another pod came is expected elsewhere, if there i
   assert.deepEqual(requested(capacity), { a: 700, b: 1_500 }, 'nowhere is room for it');
 });
 
-test('a node takes no more pods than it says, however small they are', () => {
+test('capacity: a node takes no more pods than its limit, however small they are', () => {
   const capacity = cluster({ a: { cpu: 1_000, pods: 2 } });
   capacity.updatePod('1', pod('a', 0));
   assert.equal(capacity.reserve('x', ask(1)), true);
@@ -227,7 +227,7 @@ test('a node takes no more pods than it says, however small they are', () => {
   assert.equal(capacity.reserve('y', ask(1)), true);
 });
 
-test('nodes that take no work are shown and have no room', () => {
+test('capacity: unschedulable nodes are shown and have no room', () => {
   const capacity = cluster({ a: { cpu: 1_000, schedulable: false }, b: { cpu: 500 } });
   assert.deepEqual(
     capacity.nodes().map(({ name, ready }) => [name, ready]),
@@ -239,7 +239,7 @@ test('nodes that take no work are shown and have no room', () => {
   assert.equal(capacity.reserve('x', ask(600)), false);
 });
 
-test('what a node could take once it is well is not refused; what only a node for others could take is', () => {
+test('capacity: a demand that an unready node could take is not rejected; one that only a node for others could take is', () => {
   const capacity = cluster({
     away: { cpu: 8_000, schedulable: false },
     others: { cpu: 64_000, schedulable: false, eligible: false },
@@ -249,11 +249,11 @@ test('what a node could take once it is well is not refused; what only a node fo
   assert.equal(capacity.refusal(ask(9_000)), 'it needs 9 cores and the largest node has 8');
 });
 
-test('nothing is refused by a cluster whose nodes are not known', () => {
+test('capacity: nothing is rejected while the nodes are not known', () => {
   assert.equal(cluster({}).refusal(ask(1_000_000)), undefined);
 });
 
-test('what no single node has together is refused, though each part of it is there', () => {
+test('capacity: a demand that no single node can hold is rejected, even if several nodes together could', () => {
   const capacity = cluster({ fast: { cpu: 32_000, memory: GiB }, devices: { cpu: 4_000, memory: GiB, gpu: 1 } });
   assert.equal(
     capacity.refusal(ask(16_000, GiB, 1)),
@@ -276,7 +276,7 @@ test("what the manager's own containers take is added to every attempt, and to w
   assert.equal(capacity.nodes()[0]?.requested.memory, 2_048);
 });
 
-test('what is in use is what is measured, and without that what is asked for', () => {
+test('capacity: usage is what was measured, or what was requested if nothing was measured', () => {
   const measured = new Map([['a', { cpu: 50, memory: 7 }]]);
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } }, { used: (name) => measured.get(name) });
   capacity.updatePod('1', pod('b', 300));
@@ -289,7 +289,7 @@ test('what is in use is what is measured, and without that what is asked for', (
   );
 });
 
-test('what was seen of nodes stays as it was seen', () => {
+test('capacity: a snapshot of the nodes does not change afterwards', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   const before = capacity.nodes();
   capacity.reserve('x', ask(500));

@@ -36,12 +36,12 @@ for (const { name, taint: more, toleration, repels } of cases) {
   test(name, () => assert.equal(untoleratedTaints([taint(more)], toleration && [toleration]).length, repels ? 1 : 0));
 }
 
-test('each taint needs a toleration of its own', () => {
+test('taints: each taint needs its own toleration', () => {
   const two = [taint(), taint({ key: 'gpu', value: 'yes' })];
   assert.deepEqual(untoleratedTaints(two, [{ key: 'gpu', operator: 'Exists' }]), [taint()]);
 });
 
-test('what Kubernetes says of a node passes; what an operator says stays', () => {
+test('taints: taints by Kubernetes are temporary, taints by an operator are permanent', () => {
   assert.equal(isTemporaryTaint(taint({ key: 'node.kubernetes.io/unschedulable' })), true);
   assert.equal(isTemporaryTaint(taint({ key: 'node.cloudprovider.kubernetes.io/uninitialized' })), true);
   assert.equal(isTemporaryTaint(taint({ key: 'node-role.kubernetes.io/control-plane' })), false);

@@ -19,12 +19,12 @@ const sample = ({ labels = {}, spec = {}, conditions = [READY] }: Sample = {}): 
 const LAB = { key: 'lab', value: 'physics', effect: 'NoSchedule' };
 const CORDON = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' };
 
-test('what a node has is what it can give, of all kinds', () => {
+test('node info: the capacity of a node is what it can allocate, of all kinds', () => {
   const { total, pods } = toNodeInfo(sample(), {});
   assert.deepEqual([total, pods], [{ cpu: 3_920, memory: 7 * 1024 ** 3, gpu: 2 }, 110]);
 });
 
-test('a node that has just come has nothing, and does not count as ready', () => {
+test('node info: a new node has no capacity and is not ready', () => {
   const { total, schedulable: takesWork, state } = toNodeInfo({ metadata: { name: 'new' } }, {});
   assert.deepEqual(total, { cpu: 0, memory: 0, gpu: 0 });
   assert.deepEqual([takesWork, state], [false, { health: 'Unknown', conditions: [], interlink: false }]);
@@ -99,7 +99,7 @@ for (const { name, node, choice = {}, is } of cases) {
   });
 }
 
-test('what is said of a node is what Kubernetes says of it, whether it takes work or not', () => {
+test('node info: the conditions are those of Kubernetes, whether the node is schedulable or not', () => {
   const conditions = [{ type: 'MemoryPressure', status: 'False' }, { type: 'DiskPressure', status: 'Unknown' }, READY];
   const labels = { 'virtual-node.interlink/type': 'virtual-kubelet' };
   const { state } = toNodeInfo(sample({ conditions, labels, spec: { unschedulable: true } }), {});

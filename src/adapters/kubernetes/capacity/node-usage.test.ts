@@ -49,7 +49,7 @@ async function serving(t: TestContext, first: Answer) {
   return { usage: new NodeUsage(api), now, asked };
 }
 
-test('what nodes use is what metrics.k8s.io says of them', async (t) => {
+test('node usage: it is read from metrics.k8s.io', async (t) => {
   const { usage, asked } = await serving(t, FOUND);
   assert.equal(usage.get('a'), undefined);
   await usage.refresh();
@@ -60,7 +60,7 @@ test('what nodes use is what metrics.k8s.io says of them', async (t) => {
   assert.equal(usage.get('c'), undefined);
 });
 
-test('a cluster without metrics is no problem, and what it said when it had them counts no longer', async (t) => {
+test('node usage: a cluster without metrics is no problem, and earlier figures no longer count', async (t) => {
   const { usage, now } = await serving(t, FOUND);
   await usage.refresh();
   now.answer = NO_SUCH_API;
@@ -68,7 +68,7 @@ test('a cluster without metrics is no problem, and what it said when it had them
   assert.equal(usage.get('a'), undefined);
 });
 
-test('metrics that do not answer are a problem that is said', async (t) => {
+test('node usage: metrics that do not answer are reported', async (t) => {
   const { usage, now } = await serving(t, FOUND);
   await usage.refresh();
   now.answer = DOWN;
@@ -78,7 +78,7 @@ test('metrics that do not answer are a problem that is said', async (t) => {
   assert.equal(usage.get('a'), undefined);
 });
 
-test('it is asked again and again until it is stopped; of failures in a row the first is told', async (t) => {
+test('node usage: it polls until it is stopped, and reports the first of several failures in a row', async (t) => {
   const { usage, now, asked } = await serving(t, DOWN);
   const stop = new AbortController();
   const problems: unknown[] = [];

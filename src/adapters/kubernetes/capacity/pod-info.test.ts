@@ -64,7 +64,7 @@ for (const { name, spec, cpu: millicores = 0, memory = 0, gpu = 0 } of cases) {
   test(name, () => assert.deepEqual(podRequest(spec), { cpu: millicores, memory, gpu }));
 }
 
-test('a pod asks for at least what is needed at any moment of its life, and for no more than at one of them', () => {
+test('pod info: the request of a pod is the largest that it needs at any moment of its life', () => {
   const container = fc.record({ millicores: fc.nat(1_000), sidecar: fc.boolean() });
   fc.assert(
     fc.property(fc.array(container), fc.array(fc.nat(1_000)), (init, main) => {

@@ -26,7 +26,7 @@ for (const status of [404, 429, 500, 502, 503, 504]) {
 }
 
 for (const status of [400, 401, 413]) {
-  test(`${status} is not tried again`, async (t) => {
+  test(`Knative call: ${status} is not retried`, async (t) => {
     const url = await serving(t, (_, response) => response.writeHead(status).end('why'));
     const reply = await sendCall(url, TOKEN, '{}', signal, signal);
     assert.ok('refused' in reply && reply.status === status);
@@ -48,19 +48,19 @@ test('Knative call: a refused connection means that nothing was started', async 
   assert.ok('notYet' in (await sendCall(url, TOKEN, '{}', signal, signal)));
 });
 
-test('a call that is held for too long was not begun', async (t) => {
+test('Knative call: a call that Knative queues for too long was not started', async (t) => {
   const late = new AbortController();
   const url = await serving(t, () => late.abort());
   const reply = await sendCall(url, TOKEN, '{}', signal, late.signal);
   assert.ok('notYet' in reply && /too long/.test(reply.notYet));
 });
 
-test('a connection that breaks after the call was sent has lost it', async (t) => {
+test('Knative call: a connection that breaks after the request was sent loses the call', async (t) => {
   const url = await serving(t, (request) => request.socket.destroy());
   await assert.rejects(sendCall(url, TOKEN, '{}', signal, signal), CallLost);
 });
 
-test('frames come as they are sent', async (t) => {
+test('Knative call: frames arrive as they were sent', async (t) => {
   const url = await serving(t, (_, response) => {
     response.writeHead(200, NDJSON).write('{"pod":"a"}\n\n{"start');
     setImmediate(() => response.end('edAt":5}\nnonsense\n{"uploading":true}\n'));
@@ -86,7 +86,7 @@ for (const [what, status, type] of [
   ['an answer', 200, 'application/x-ndjson'],
   ['an excuse', 503, 'text/plain'],
 ] as const) {
-  test(`${what} without an end is not kept in memory`, async (t) => {
+  test(`Knative call: ${what} without an end is not kept in memory`, async (t) => {
     const sent = { bytes: 0 };
     const url = await serving(t, (_, response) => {
       response.writeHead(status, { 'content-type': type });
@@ -103,7 +103,7 @@ for (const [what, status, type] of [
   });
 }
 
-test('an answer that breaks off has lost the call', async (t) => {
+test('Knative call: an answer that breaks off loses the call', async (t) => {
   const url = await serving(t, (_, response) => {
     response.writeHead(200, NDJSON).write('{"pod":"a"}\n');
     setImmediate(() => response.destroy());

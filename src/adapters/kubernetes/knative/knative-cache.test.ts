@@ -56,7 +56,7 @@ for (const { name, of, pods, is } of cases) {
   });
 }
 
-test('why, and since when, is what Knative says', () => {
+test('Knative cache: reason and time of a condition are those of Knative', () => {
   const more = { reason: 'RevisionMissing', message: 'no image', lastTransitionTime: '2026-01-01T00:00:00Z' };
   const { reason, last_transition_time } = toDeployment(service('False', more), []);
   assert.deepEqual([reason, last_transition_time], ['RevisionMissing: no image', '2026-01-01T00:00:00Z']);

@@ -24,7 +24,7 @@ function leaveAfterCreate({ server }: KnativeFixture): void {
   };
 }
 
-test('a call whose record was made, and the answer to that lost for long, is called all the same', async (t) => {
+test('Knative runner: a call is made although the answer to the creation of its record was lost for long', async (t) => {
   const place = await KnativeFixture.open(t);
   const runner = place.calls();
   await runner.list();
@@ -77,7 +77,7 @@ test('Knative: a call that ends soon after the leader stepped down has an outcom
   assert.match(await log(next, attempt.name), /^begun\nended\n/);
 });
 
-test('another manager sees the log too, while the call goes on and in one piece with what comes after', async (t) => {
+test('Knative runner: another manager sees the log of a running call, without gaps', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -93,7 +93,7 @@ test('another manager sees the log too, while the call goes on and in one piece 
   await eventually(async () => assert.equal(await soFar(), undefined));
 });
 
-test('who stops a call of another manager waits until that has ended it', async (t) => {
+test('Knative runner: stopping a call of another manager waits until that manager has ended it', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -106,7 +106,7 @@ test('who stops a call of another manager waits until that has ended it', async 
   assert.equal(await other.exists(attempt.name), false);
 });
 
-test('a call whose manager does not end it is lost, and can be forgotten', async (t) => {
+test('Knative runner: a call that its manager does not end counts as lost, and can be removed', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls(place.calling(), 1)];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -118,7 +118,7 @@ test('a call whose manager does not end it is lost, and can be forgotten', async
   await other.stop('svc-nobody', 'service-removed');
 });
 
-test('what a call had printed whose manager was killed is still there', async (t) => {
+test('Knative runner: the log of a call whose manager was killed is kept', async (t) => {
   const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -129,7 +129,7 @@ test('what a call had printed whose manager was killed is still there', async (t
   assert.match(await log(next, attempt.name), /^begun\n/);
 });
 
-test('a script that ran out of memory has, in the words of the kubelet', async (t) => {
+test("Knative runner: out of memory is reported in the kubelet's words", async (t) => {
   const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const attempt = attemptOf('echo begun; sleep 60');
@@ -148,7 +148,7 @@ test('a script that ran out of memory has, in the words of the kubelet', async (
   assert.match(message, /48 MiB/);
 });
 
-test('an input that is too large for a record is on the blobs until the call has ended', async (t) => {
+test('Knative runner: an input that is too large for a record is in the blob store until the call has ended', async (t) => {
   const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const input = { kind: 'bytes', name: 'large', bytes: randomBytes(600 * 1024) } as const;
@@ -159,7 +159,7 @@ test('an input that is too large for a record is on the blobs until the call has
   await eventually(async () => assert.equal(await left(), undefined));
 });
 
-test('without keys for its results a call is not begun, and why is told', async (t) => {
+test('Knative runner: a call without keys for its results is not started, and says why', async (t) => {
   const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const outputs = [{ store: 'store', bucket: 'bucket', folder: '', prefix: [], suffix: [] }];
@@ -169,7 +169,7 @@ test('without keys for its results a call is not begun, and why is told', async 
   assert.match(message, /the store is away/);
 });
 
-test('a call whose answer is longer than is told fails where the store did not take the rest of it', async (t) => {
+test('Knative runner: a call whose answer exceeds the limit fails if the store did not accept the rest', async (t) => {
   const place = await KnativeFixture.open(t);
   const { blobs } = place.stores;
   // Nobody listens there.

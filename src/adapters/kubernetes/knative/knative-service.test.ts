@@ -79,7 +79,7 @@ const TAKEN = {
   mount: ['name', 'mountPath', 'subPath', 'readOnly'],
 };
 
-test('it has nothing that Knative does not take', () => {
+test('Knative service: it contains only fields that Knative accepts', () => {
   const pulled = { definition: { image_pull_secrets: ['mine'] } };
   const { pod } = made(pulled, { nonRoot: true, pullSecrets: ['oscar-pull-1'] });
   assert.deepEqual(pod['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
@@ -99,7 +99,7 @@ test('it has nothing that Knative does not take', () => {
   assert.equal(pod.containers.filter(({ ports }) => ports).length, 1);
 });
 
-test('only the program beside the script sees the token', () => {
+test('Knative service: only the helper container sees the token', () => {
   const { script, program, service, metadata } = made();
   const mounts = ({ volumeMounts }: Container) => volumeMounts.map(({ name }) => name);
   assert.ok(!mounts(script).includes('token'));
@@ -111,13 +111,13 @@ test('only the program beside the script sees the token', () => {
   assert.equal(metadata.annotations?.[TOKEN_NAME], tokenName(service));
 });
 
-test('the program beside the script is told whom to trust', () => {
+test('Knative service: the helper container gets the trusted certificates', () => {
   const { program, script } = made({}, { authorities: 'a certificate' });
   assert.deepEqual(program.env, [{ name: 'OSCAR_AUTHORITIES', value: 'a certificate' }]);
   assert.equal(script.env, undefined);
 });
 
-test('it is scaled as the service says, one call at a time in each pod, and reached from within alone', () => {
+test('Knative service: it scales as the service says, runs one call per pod, and is reachable inside the cluster only', () => {
   const { metadata, words, pod } = made({ definition: { synchronous: { min_scale: 2, max_scale: 5 } } });
   assert.equal(words.annotations['autoscaling.knative.dev/min-scale'], '2');
   assert.equal(words.annotations['autoscaling.knative.dev/max-scale'], '5');
@@ -130,14 +130,14 @@ for (const { what, min_scale, max_scale, kept } of [
   { what: 'than there may be: all of them', min_scale: 5, max_scale: 2, kept: '2' },
   { what: 'where there is no limit: those', min_scale: 5, max_scale: 0, kept: '5' },
 ]) {
-  test(`more are to be kept ready ${what}`, () => {
+  test(`Knative service: more pods are kept ready ${what}`, () => {
     const { words } = made({ definition: { synchronous: { min_scale, max_scale } } });
     assert.equal(words.annotations['autoscaling.knative.dev/min-scale'], kept);
     assert.equal(words.annotations['autoscaling.knative.dev/max-scale'], String(max_scale));
   });
 }
 
-test('what a user writes means nothing to Knative', () => {
+test('Knative service: annotations of users do not configure Knative', () => {
   const annotations = {
     'serving.knative.dev/creator': 'root',
     'autoscaling.knative.dev/min-scale': '99',
@@ -153,7 +153,7 @@ test('what a user writes means nothing to Knative', () => {
   assert.deepEqual([metadata.annotations?.['mine'], metadata.labels?.['mine']], ['kept', 'kept']);
 });
 
-test('its script has what the service asks for', () => {
+test('Knative service: the script has the resources that the service requests', () => {
   const { script, words } = made({
     definition: { cpu: '0.5', memory: '1Gi', enable_gpu: true, ephemeral_storage_request: '2Gi', vo: '/vo.example.eu' },
   });
@@ -162,7 +162,7 @@ test('its script has what the service asks for', () => {
   assert.equal(words.labels['vo'], 'vo.example.eu');
 });
 
-test('SGX is asked for, and what it takes of Knative', () => {
+test('Knative service: SGX is requested, with the Knative features that it needs', () => {
   const { metadata, script } = made({ definition: { enable_sgx: true } });
   assert.equal(metadata.annotations?.['kubernetes.podspec-securitycontext'], 'enabled');
   assert.equal(metadata.annotations?.['kubernetes.containerspec-addcapabilities'], 'enabled');
@@ -170,7 +170,7 @@ test('SGX is asked for, and what it takes of Knative', () => {
   assert.equal(script.resources.limits['sgx.intel.com/enclave'], '1');
 });
 
-test('its digest changes with what its pods are, and not with script or secrets', () => {
+test('Knative service: its digest depends on its pods, not on script or secrets', () => {
   const digest = (sample: Sample = {}, settings: Partial<KnativeSettings> = {}) =>
     made(sample, settings).metadata.annotations?.[DIGEST];
   const same = [

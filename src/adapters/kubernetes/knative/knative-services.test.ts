@@ -31,20 +31,20 @@ async function opened(t: TestContext) {
 }
 
 for (const status of [400, 422]) {
-  test(`what Knative refuses with ${status} is told in its words, and not tried for ever`, async (t) => {
+  test(`Knative services: a rejection with ${status} is reported in Knative's words, and not retried for ever`, async (t) => {
     const { refuse, services } = await opened(t);
     refuse(status, WEBHOOK);
     await assert.rejects(services.ensure(SERVICE, DEFINITION), REFUSED);
   });
 }
 
-test('that the manager lacks a right is none of it', async (t) => {
+test('Knative services: a missing permission of the manager is not a rejection of the service', async (t) => {
   const { refuse, services } = await opened(t);
   refuse(403, 'services.serving.knative.dev is forbidden: User "x" cannot create resource "services"');
   await assert.rejects(services.ensure(SERVICE, DEFINITION), { code: 'unavailable' });
 });
 
-test('a change is asked about before it is made, and nothing is changed by that', async (t) => {
+test('Knative services: a change is tried as a dry run first, which changes nothing', async (t) => {
   const { server, refuse, services } = await opened(t);
   await services.ensure(SERVICE, DEFINITION);
   const [before] = server.all('services');
@@ -54,7 +54,7 @@ test('a change is asked about before it is made, and nothing is changed by that'
   await assert.rejects(services.checkUpdate(LARGER, SERVICE, DEFINITION), REFUSED);
 });
 
-test('a change that is nothing to Knative goes through, whatever it says of the rest', async (t) => {
+test('Knative services: a change that does not concern Knative succeeds, whatever a dry run says about the rest', async (t) => {
   const { refuse, services } = await opened(t);
   refuse(400, WEBHOOK);
   const scripted = { ...SERVICE, definition: { ...SERVICE.definition, script: 'echo other' } };

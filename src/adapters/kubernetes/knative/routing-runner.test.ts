@@ -10,7 +10,7 @@ const attemptOf = (script: string): Attempt => asCall({ ...ATTEMPT, name: `svc-$
 
 const podsOf = ({ server }: KnativeFixture) => server.all('pods').length;
 
-test('a call that runs when Knative is turned off is lost, and no pod is made for it', async (t) => {
+test('routing: a call that runs when Knative is turned off counts as lost, and gets no pod', async (t) => {
   const place = await KnativeFixture.open(t);
   const [before, after] = [place.manager(true), place.manager(false)];
   const attempt = attemptOf('echo begun; sleep 60');
@@ -22,7 +22,7 @@ test('a call that runs when Knative is turned off is lost, and no pod is made fo
   assert.deepEqual([outcome, reason, podsOf(place)], ['failed', 'Lost', 0]);
 });
 
-test('so is one whose manager has died, and has written nothing of its end', async (t) => {
+test('routing: a call whose manager died without recording its outcome counts as lost', async (t) => {
   const place = await KnativeFixture.open(t);
   const attempt = attemptOf('echo begun; sleep 60');
   const before = place.manager(true);
@@ -35,7 +35,7 @@ test('so is one whose manager has died, and has written nothing of its end', asy
   assert.match(message, /the manager that had called is gone/);
 });
 
-test('what was called before Knative was turned off is still known', async (t) => {
+test('routing: calls from before Knative was turned off are still found', async (t) => {
   const place = await KnativeFixture.open(t);
   const [before, after] = [place.manager(true), place.manager(false)];
   const attempt = attemptOf('echo printed');
@@ -46,7 +46,7 @@ test('what was called before Knative was turned off is still known', async (t) =
   assert.deepEqual([await after.list(), place.server.all('secrets')], [[], []]);
 });
 
-test('an attempt that is in a pod when Knative is turned on stays there, also if that was not heard of yet', async (t) => {
+test('routing: an attempt in a pod stays there when Knative is turned on, also before the watch has reported the pod', async (t) => {
   const place = await KnativeFixture.open(t);
   const attempt = attemptOf('echo begun');
   const [before, after] = [place.manager(false), place.manager(true)];
@@ -57,7 +57,7 @@ test('an attempt that is in a pod when Knative is turned on stays there, also if
   assert.equal(place.server.all('secrets').length, 1);
 });
 
-test('the first start of an attempt in a pod looks for no call', async (t) => {
+test('routing: the first start of an attempt in a pod does not look for a call', async (t) => {
   const place = await KnativeFixture.open(t);
   const manager = place.manager(false);
   const { name, ...attempt } = attemptOf('echo begun');

@@ -29,7 +29,7 @@ async function scene(chosen?: string) {
   return { server, api, record, pod };
 }
 
-test('renewed keys of a pod that has waited are in its orders, not in the record, and its kubelet is told', async () => {
+test('claim: renewed keys of a warm pod are in its orders, not in the record, and its kubelet is notified', async () => {
   const { server, api, record, pod } = await scene('cows-warm-1');
   await writeOrdersSecret(pod, SAMPLE, 'first', { api, stagingOptions: HABITS, settings: SETTINGS });
   assert.equal(storesOf(server, 'cows-warm-1'), 'first');
@@ -42,7 +42,7 @@ test('renewed keys of a pod that has waited are in its orders, not in the record
   assert.deepEqual(toldOf(server), [true]);
 });
 
-test('keys are written nowhere before a pod that has waited has its orders, nor after they are gone', async () => {
+test('claim: keys are written neither before a warm pod has its orders nor after these are removed', async () => {
   const { server, api, record, pod } = await scene('cows-warm-1');
   await writeRenewedKeys('early', record, pod, api);
   assert.deepEqual([storesOf(server, 'cows-warm-1'), storesOf(server, SAMPLE.name)], [undefined, undefined]);
@@ -58,7 +58,7 @@ test('claim: before the chosen pod is claimed, the record has no keys', async ()
   assert.equal(storesOf(server, SAMPLE.name), undefined);
 });
 
-test('renewed keys of a pod of its own are in the record, beside all else', async () => {
+test('claim: renewed keys of an attempt with its own pod are in the record, beside its other fields', async () => {
   const { server, api, record, pod } = await scene();
   await writeRenewedKeys('second', record, pod, api);
   assert.equal(storesOf(server, SAMPLE.name), 'second');

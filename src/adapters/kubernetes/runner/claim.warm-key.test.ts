@@ -7,9 +7,9 @@ const TRAITS = { namespace: 'ns', labels: { a: 'b' }, annotations: {}, imagePull
 const BASIS = { image: ATTEMPT.image, demand: ATTEMPT.demand, traits: TRAITS };
 const KEY = warmKey('cows', BASIS, 'ns', SETTINGS);
 
-test('a key is a legal value of a label', () => assert.match(KEY, /^[0-9a-f]{40}$/));
+test('warm key: it is a legal label value', () => assert.match(KEY, /^[0-9a-f]{40}$/));
 
-test('an attempt of the service has the key of the pods that wait for it, whatever its script and its input are', () => {
+test('warm key: an attempt has the key of the warm pods of its service, whatever its script and input', () => {
   const attempt = { ...ATTEMPT, script: 'another', traits: { ...TRAITS, job: { service: 'cows', id: '1' } } };
   assert.equal(warmKey('cows', attempt, 'ns', SETTINGS), KEY);
 });
@@ -23,5 +23,5 @@ for (const [what, key] of Object.entries({
   'pull secrets': warmKey('cows', { ...BASIS, traits: { ...TRAITS, imagePullSecrets: ['x'] } }, 'ns', SETTINGS),
   "manager's image": warmKey('cows', BASIS, 'ns', { ...SETTINGS, image: 'other' }),
 })) {
-  test(`a pod for another ${what} has another key`, () => assert.notEqual(key, KEY));
+  test(`warm key: a pod for another ${what} has another key`, () => assert.notEqual(key, KEY));
 }

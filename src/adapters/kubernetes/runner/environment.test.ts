@@ -35,7 +35,7 @@ const names = stringMatching(/^[A-Za-z_.-][A-Za-z0-9_.-]{0,20}$/);
 const values = string({ unit: constantFrom(...Array.from('aA1 \'"`$(){}\\\n\t;&|<>*?#~!=-%'), 'é', '🐄') });
 
 for (const shell of SHELLS) {
-  test(`what a script is given in a pod that waited reaches it as it is, by ${shell.join(' ')}`, () => {
+  test(`environment: a script in a warm pod gets its variables unchanged, with ${shell.join(' ')}`, () => {
     assertProperty(
       property(dictionary(names, values, { maxKeys: 5 }), (environment) => {
         const expected = {
@@ -52,7 +52,7 @@ for (const shell of SHELLS) {
   });
 }
 
-test('values that are secret are in it, the name of the node is not, and names that cannot be are left out', () => {
+test("environment: it contains secret values, not the node's name, and no illegal names", () => {
   const text = buildLaunchScript({
     ...ATTEMPT,
     input: { kind: 'bytes', name: "it's", bytes: Buffer.from('') },

@@ -28,13 +28,13 @@ function kept(keys: PodKeys) {
   return { written, problems, end: async () => (stop.abort(), over) };
 }
 
-test('an attempt without stores is never asked for any', async () => {
+test('keys: no keys are requested for an attempt without stores', async () => {
   const keys = keysOf({ stores: () => assert.fail('it was asked') });
   assert.equal(await keys.firstWithin(0), NO_KEYS);
   assert.deepEqual([keys.needed, keys.neededAtStart, keys.given], [false, false, NO_KEYS]);
 });
 
-test('an answer and a large input have addresses on the blobs', async () => {
+test('keys: an answer and a large input get addresses in the blob store', async () => {
   const input = { kind: 'bytes', name: 'x', bytes: Buffer.alloc(600_000) } as const;
   const keys = keysOf({ answer: true, input, stores: () => assert.fail('it was asked') });
   assert.deepEqual(JSON.parse((await keys.firstWithin(1_000)) ?? ''), {
@@ -46,7 +46,7 @@ test('an answer and a large input have addresses on the blobs', async () => {
   assert.equal(keys.neededAtStart, true);
 });
 
-test('keys that come in time are not asked for twice', async () => {
+test('keys: keys that arrive in time are requested once', async () => {
   let asked = 0;
   const keys = keysOf({ outputs, stores: async () => (asked++, new Map()) });
   assert.ok(await keys.firstWithin(1_000));
@@ -56,7 +56,7 @@ test('keys that come in time are not asked for twice', async () => {
   assert.deepEqual([asked, written], [1, []]);
 });
 
-test('keys that are late are written when they come', async () => {
+test('keys: keys that arrive late are written when they arrive', async () => {
   const later = Promise.withResolvers<Map<string, StoreAccess>>();
   const keys = keysOf({ outputs, stores: () => later.promise });
   assert.equal(await keys.firstWithin(1), undefined);
@@ -66,7 +66,7 @@ test('keys that are late are written when they come', async () => {
   await end();
 });
 
-test('keys are renewed at half of their life', async () => {
+test('keys: keys are renewed at half of their lifetime', async () => {
   let asked = 0;
   const stores = async () => {
     asked++;
@@ -80,7 +80,7 @@ test('keys are renewed at half of their life', async () => {
   assert.equal(new Set(written).size, written.length);
 });
 
-test('a store that gives none is asked again, and the problem is known meanwhile', async () => {
+test('keys: a store that issues no keys is asked again, and the problem is shown meanwhile', async () => {
   let asked = 0;
   const stores = async () => {
     asked++;
@@ -100,7 +100,7 @@ const HOUR = 60 * 60_000;
 const lives = [
   { name: 'keys live as long as they were asked for, if nothing else is said', expires: undefined, ms: 12 * HOUR },
   { name: 'a store that gives them for less time decides', expires: HOUR, ms: HOUR },
-  { name: 'one that gives them for longer does not', expires: 24 * HOUR, ms: 12 * HOUR },
+  { name: 'a store that issues them for longer does not', expires: 24 * HOUR, ms: 12 * HOUR },
   { name: 'keys that seem to be over are not asked for all the time', expires: -HOUR, ms: 60_000 },
 ];
 for (const { name, expires, ms } of lives) {
@@ -119,7 +119,7 @@ for (const { name, expires, ms } of lives) {
   });
 }
 
-test('the pod is not told when its keys end: it may be given others by then', async () => {
+test('keys: the pod does not get the expiry of its keys, because they may be renewed by then', async () => {
   const key = new Secret('k');
   const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
   const keys = keysOf({ outputs, stores: async () => new Map([['s', { ...s3, expiresAt: Date.now() + HOUR }]]) });

@@ -92,7 +92,7 @@ for (const { name, attempt, shelved: expected } of LARGE) {
   });
 }
 
-test('an attempt that fits into no Secret is not started, and says what is how large', async (t) => {
+test('runner: an attempt that does not fit into a Secret is not started, and the error says which part is how large', async (t) => {
   const { runner, server, shelved } = scene(t);
   const environment = { A: new Secret('y'.repeat(500 * KIB)) };
   await assert.rejects(runner.start({ ...SAMPLE, script: 'y'.repeat(600 * KIB), environment, input: bytes(10) }), {
@@ -109,7 +109,7 @@ const FOREVER = [
 ];
 
 for (const { status, message } of FOREVER) {
-  test(`what the API server refuses for ever (${status}) is tried once`, async (t) => {
+  test(`runner: a final rejection by the API server (${status}) is not retried`, async (t) => {
     const { runner, server, shelved } = scene(t);
     server.refusal = () => new ApiError(status, { message });
     await assert.rejects(runner.start({ ...SAMPLE, input: bytes(600) }), (error: Error) =>
@@ -119,7 +119,7 @@ for (const { status, message } of FOREVER) {
   });
 }
 
-test('a quota that is used up is waited for', async (t) => {
+test('runner: a start waits while the quota is used up', async (t) => {
   const { runner, server, problems } = scene(t);
   server.refusal = () => new ApiError(403, { message: 'secrets "cows-1" is forbidden: exceeded quota: few' });
   const started = runner.start(SAMPLE);
@@ -129,7 +129,7 @@ test('a quota that is used up is waited for', async (t) => {
   assert.equal(server.all('secrets').length, 1);
 });
 
-test('a start that waits ends when the attempt is stopped, and nothing is left of it', async (t) => {
+test('runner: a waiting start ends when the attempt is stopped, and leaves nothing behind', async (t) => {
   const { runner, server, problems, shelved } = scene(t);
   server.refusal = () => new ApiError(403, { message: 'secrets "cows-1" is forbidden: exceeded quota: few' });
   const started = assert.rejects(runner.start({ ...SAMPLE, input: bytes(600) }), { code: 'unavailable' });
@@ -139,7 +139,7 @@ test('a start that waits ends when the attempt is stopped, and nothing is left o
   assert.deepEqual([server.all('secrets'), [...shelved.keys()]], [[], []]);
 });
 
-test('a start that was called off can be asked for again', async (t) => {
+test('runner: a start that was cancelled can be requested again', async (t) => {
   const { runner, server, problems } = scene(t);
   server.refusal = () => new ApiError(403, { message: 'exceeded quota: few' });
   const started = assert.rejects(runner.start(SAMPLE));
@@ -151,7 +151,7 @@ test('a start that was called off can be asked for again', async (t) => {
   assert.equal(server.all('secrets').length, 1);
 });
 
-test('who leads no more starts nothing any more, and leaves the input to who leads next', async (t) => {
+test('runner: a manager that no longer leads starts nothing, and leaves the input to the next leader', async (t) => {
   const { runner, server, problems, shelved } = scene(t);
   server.refusal = () => new ApiError(403, { message: 'exceeded quota: few' });
   const started = assert.rejects(runner.start({ ...SAMPLE, input: bytes(600) }), { code: 'unavailable' });
@@ -164,7 +164,7 @@ test('who leads no more starts nothing any more, and leaves the input to who lea
   assert.equal(server.all('secrets').length, 1);
 });
 
-test('who leads no more makes no pod for what it was just about to start', async (t) => {
+test('runner: a manager that no longer leads creates no pod for an attempt that it was about to start', async (t) => {
   const { runner, server } = scene(t);
   server.refusal = (write) => void (write === 'post secrets' && runner.standDown());
   await assert.rejects(runner.start(SAMPLE), { code: 'unavailable' });
@@ -172,7 +172,7 @@ test('who leads no more makes no pod for what it was just about to start', async
   assert.deepEqual([server.all('secrets').length, server.all('pods').length], [1, 0]);
 });
 
-test('a store that gives no keys at first is asked again: nothing fails by that', async (t) => {
+test('runner: a store that issues no keys at first is asked again, and the attempt does not fail', async (t) => {
   const { runner, server } = scene(t);
   let away = true;
   const stores = async () => {
@@ -190,7 +190,7 @@ test('a store that gives no keys at first is asked again: nothing fails by that'
   await eventually(() => assert.equal(server.all('pods').length, 1));
 });
 
-test('a call whose pod goes before it has it gets one of its own, with all that it needs', async (t) => {
+test('runner: a call whose warm pod disappears gets its own pod, with everything that it needs', async (t) => {
   const { runner, server } = scene(t);
   const traits = { namespace: 'ns', labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
   const { image, demand } = SAMPLE;
@@ -219,7 +219,7 @@ test('a call whose pod goes before it has it gets one of its own, with all that 
   assert.ok(names.includes('orders.json') && names.includes('script.sh'), names.join(' '));
 });
 
-test('an end that another manager has written is answered, though it was not heard of yet', async (t) => {
+test('runner: an outcome that another manager recorded is returned before the watch has reported it', async (t) => {
   const { runner, server } = scene(t);
   await runner.start(SAMPLE);
   await eventually(() => assert.equal(server.all('pods').length, 1));
@@ -241,7 +241,7 @@ test('an end that another manager has written is answered, though it was not hea
 const isRefused = (refused: string) => (write: string) =>
   write === refused ? new ApiError(403, { message: 'exceeded quota: few' }) : undefined;
 
-test('a server that does not take a pod yet is not asked in a loop, and the attempt says why', async (t) => {
+test('runner: an API server that rejects a pod for now is not asked in a loop, and the attempt says why', async (t) => {
   const { runner, server } = scene(t);
   server.refusal = isRefused('post pods');
   await runner.start(SAMPLE);
@@ -250,7 +250,7 @@ test('a server that does not take a pod yet is not asked in a loop, and the atte
   assert.ok(server.writes.filter((write) => write === 'post pods').length <= 2);
 });
 
-test('an attempt whose Secret cannot be written again ends, and says why', async (t) => {
+test('runner: an attempt whose Secret cannot be rewritten ends, and says why', async (t) => {
   const { runner, server } = scene(t);
   // An earlier manager has made its record, and died.
   await server.post(SECRET, 'ns', toAttemptSecret(SAMPLE, { namespace: 'ns' }, NO_KEYS, { networks: [], port: 1 }));

@@ -30,7 +30,7 @@ async function left(server: FakeApi) {
   return { secret, pod };
 }
 
-test('of a call whose manager died over tidying up, neither orders nor what holds its pod stay', async () => {
+test('orphaned pods: after a manager died while cleaning up a call, its orders and the finalizer of its pod are removed', async () => {
   const server = new FakeApi();
   const { secret, pod } = await left(server);
   const podCache = { pods: new Map([[SAMPLE.name, pod]]), secrets: new Map([[SAMPLE.name, secret]]) };

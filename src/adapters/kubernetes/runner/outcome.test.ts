@@ -364,14 +364,14 @@ for (const { name, pod, facts = FACTS, outcome = 'failed', reason, says, exitCod
   });
 }
 
-test('what stage-out tells beside the end is kept', () => {
+test('outcome: what stage-out reports besides the outcome is kept', () => {
   const told = { manifest: 'a'.repeat(64), answered: true, notices: ['a link was left out'] };
   const end = podOutcome(podWith({ in: DONE, out: said(told), script: DONE }), FACTS, NOW);
   assert.deepEqual({ manifest: end.manifest, answered: end.answered, notices: end.notices }, told);
   assert.equal(end.finishedAt, AT + 21_500);
 });
 
-test('a pod that is gone is lost, from when its script was seen', () => {
+test('outcome: a pod that is gone counts as lost, with the observed start of its script', () => {
   const end = outcomeWithoutPod({ ...FACTS, began: AT }, NOW);
   assert.deepEqual([end.outcome, end.reason, end.startedAt, end.finishedAt], ['failed', 'Lost', AT, NOW]);
 });

@@ -24,7 +24,7 @@ function scene() {
   return { seen, told, shown };
 }
 
-test('a pod that waits is known by its name, and by its attempt since it has one', () => {
+test('pod cache: a warm pod is found by its name, and by its attempt once it has one', () => {
   const { seen, told, shown } = scene();
   seen.onChanged(waits('1'));
   assert.deepEqual(shown(), { waiting: ['w-1'], attempts: [] });
@@ -36,7 +36,7 @@ test('a pod that waits is known by its name, and by its attempt since it has one
   assert.deepEqual(shown(), { waiting: [], attempts: [] });
 });
 
-test('older news do not make it wait again', () => {
+test('pod cache: an older update does not make a claimed pod warm again', () => {
   const { seen, shown } = scene();
   seen.put(claimed('5'));
   seen.onChanged(waits('4'));
@@ -44,7 +44,7 @@ test('older news do not make it wait again', () => {
   assert.deepEqual(shown(), { waiting: [], attempts: ['cows-1'] });
 });
 
-test('a list says of both what there is', () => {
+test('pod cache: a list replaces warm and claimed pods', () => {
   const { seen, shown } = scene();
   seen.onChanged(waits('1', 'w-0'));
   seen.onChanged(waits('2'));
@@ -52,7 +52,7 @@ test('a list says of both what there is', () => {
   assert.deepEqual(shown(), { waiting: ['w-2'], attempts: ['cows-1'] });
 });
 
-test('a pod of an attempt that was made for it is known as ever', () => {
+test('pod cache: a pod that was created for an attempt is found by the attempt', () => {
   const { seen, shown } = scene();
   const { metadata, spec } = waits('1', 'cows-2');
   seen.onChanged({ metadata: { ...metadata, labels: { [ATTEMPT]: 'cows-2' } }, spec });

@@ -62,7 +62,7 @@ function shown(
   return { ...pod, stageIn, stageOut, script };
 }
 
-test('a pod gets no account, no links to services, and no second run', () => {
+test('pod spec: a pod has no service account, no service links, and is not restarted', () => {
   const { spec } = shown();
   assert.deepEqual(
     [spec['automountServiceAccountToken'], spec['enableServiceLinks'], spec['restartPolicy']],
@@ -72,14 +72,14 @@ test('a pod gets no account, no links to services, and no second run', () => {
   assert.deepEqual(spec['securityContext'], { fsGroup: 1000, seccompProfile: { type: 'RuntimeDefault' } });
 });
 
-test('it is named like its attempt, and stays until its end is written down', () => {
+test('pod spec: the pod has the name of its attempt, and a finalizer until its outcome is recorded', () => {
   const { metadata } = shown();
   assert.deepEqual([metadata['name'], metadata['namespace']], ['cows-1', 'ns']);
   assert.deepEqual(metadata['finalizers'], ['oscar.grycap/attempt']);
   assert.equal(metadata.labels['oscar.grycap/attempt'], 'cows-1');
 });
 
-test('labels and annotations are those of the service and of the record, as far as they are legal, and not those of Kueue', () => {
+test('pod spec: labels and annotations are the legal ones of the service and the record, without those of Kueue', () => {
   const { metadata } = shown({ traits: TRAITS }, {}, { namespace: 'ns', record: recordOf(true) });
   assert.deepEqual(metadata.labels, {
     'oscar.grycap/attempt': 'cows-1',
@@ -99,7 +99,7 @@ test('labels and annotations are those of the service and of the record, as far 
   assert.deepEqual(metadata['ownerReferences'], [owner]);
 });
 
-test('where Kubernetes would take the pod for one of its own, nothing makes it look like one', () => {
+test('pod spec: neither labels nor owner make a controller of Kubernetes adopt the pod', () => {
   const { metadata } = shown({ traits: TRAITS }, {}, { namespace: 'ns', record: recordOf(false) });
   assert.deepEqual(
     Object.keys(metadata.labels).filter((key) => key.includes('controller-uid')),
@@ -109,13 +109,13 @@ test('where Kubernetes would take the pod for one of its own, nothing makes it l
   assert.deepEqual(metadata['ownerReferences'], [owner]);
 });
 
-test('the script gets what its service says, as request and as limit', () => {
+test('pod spec: the resources of the service are request and limit of the script', () => {
   const { script } = shown({ demand: { cpu: 199.5, memory: 1e6, gpu: 0 } });
   const room = { cpu: '200m', memory: '1000000' };
   assert.deepEqual(script['resources'], { limits: room, requests: room });
 });
 
-test('devices and local disk are asked for if the service does', () => {
+test('pod spec: devices and local disk are requested if the service requests them', () => {
   const { script } = shown({
     demand: { cpu: 100, memory: 1, gpu: 1 },
     traits: { ...TRAITS, sgx: true, localDisk: 5_000 },
@@ -129,7 +129,7 @@ test('devices and local disk are asked for if the service does', () => {
   assert.ok(!shown().script.securityContext.capabilities.add?.includes('SYS_RAWIO'));
 });
 
-test('no container may get more rights than it has, and ours have none', () => {
+test('pod spec: no container may gain privileges, and our containers have none', () => {
   const { stageIn, stageOut, script } = shown();
   for (const container of [stageIn, stageOut, script]) {
     assert.equal(container.securityContext['allowPrivilegeEscalation'], false);
@@ -144,13 +144,13 @@ test('no container may get more rights than it has, and ours have none', () => {
   }
 });
 
-test('the user of the script is that of its image, unless root is not wanted', () => {
+test('pod spec: the script runs as the user of its image, unless root is forbidden', () => {
   const { runAsNonRoot, runAsUser } = shown().script.securityContext;
   assert.deepEqual([runAsNonRoot, runAsUser], [undefined, undefined]);
   assert.equal(shown({}, { nonRoot: true }).script.securityContext['runAsNonRoot'], true);
 });
 
-test('only our containers see orders and keys, each only its own part of the Secret', () => {
+test('pod spec: only our containers see orders and keys, and each only its part of the Secret', () => {
   const { spec, stageIn, stageOut, script } = shown({ input: { kind: 'bytes', name: 'x', bytes: Buffer.from('x') } });
   const keysOf = (volume: string) =>
     spec.volumes.find(({ name }) => name === volume)?.secret?.items.map(({ key }) => key) ?? [];
@@ -161,7 +161,7 @@ test('only our containers see orders and keys, each only its own part of the Sec
   assert.deepEqual(new Set(spec.volumes.flatMap(({ secret }) => secret?.secretName ?? [])), new Set(['cows-1']));
 });
 
-test('of the shared directory the script has its parts, never the whole', () => {
+test('pod spec: the script mounts its parts of the shared directory, never all of it', () => {
   const { stageIn, stageOut, script } = shown();
   for (const container of [stageIn, stageOut]) {
     const mount = container.volumeMounts.find(({ name }) => name === 'shared');
@@ -179,11 +179,11 @@ test('of the shared directory the script has its parts, never the whole', () => 
   );
 });
 
-test('what all containers write together is bounded', () => {
+test('pod spec: the shared directory has a size limit', () => {
   assert.deepEqual(shown().spec.volumes[0], { name: 'shared', emptyDir: { sizeLimit: '1000000' } });
 });
 
-test('the script is run by the shell of its image, whatever that would run itself', () => {
+test('pod spec: the script runs in the shell of its image, whatever its entrypoint is', () => {
   const { script } = shown({ image: ' busybox:1 ' }, { scriptPullPolicy: 'Never' });
   assert.deepEqual([script['image'], script['imagePullPolicy']], ['busybox:1', 'Never']);
   const [shell, option, wrapper] = script['command'] as string[];
@@ -192,7 +192,7 @@ test('the script is run by the shell of its image, whatever that would run itsel
   assert.ok(script.volumeMounts.some(({ mountPath }) => mountPath === '/oscar/config'));
 });
 
-test('our programs are of the image of the manager, and stage-out accompanies the script', () => {
+test('pod spec: our containers use the image of the manager, and stage-out runs beside the script', () => {
   const { stageIn, stageOut } = shown({}, { pullPolicy: 'Never' });
   for (const [container, name] of [
     [stageIn, 'stage-in'],
@@ -210,18 +210,18 @@ test('our programs are of the image of the manager, and stage-out accompanies th
   assert.deepEqual(stageOut['readinessProbe'], probe);
 });
 
-test('its time is that of its script and more, for what comes before and after', () => {
+test('pod spec: the deadline of the pod is that of its script plus time for staging', () => {
   assert.equal(shown({ timeout: 60_500, patience: 10_000 }).spec['activeDeadlineSeconds'], 71 + 3_600);
   assert.equal(shown({ timeout: Number.MAX_SAFE_INTEGER }).spec['activeDeadlineSeconds'], 2 ** 31 - 1);
 });
 
-test('secrets to pull images with are named', () => {
+test('pod spec: the pull secrets of the service are named', () => {
   assert.equal(shown({ traits: TRAITS }).spec['imagePullSecrets'], undefined);
   const { spec } = shown({ traits: { ...TRAITS, imagePullSecrets: ['mine', 'yours'] } });
   assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'yours' }]);
 });
 
-test('so are those with which the image of the manager is pulled, each once, also in a pod that waits', () => {
+test("pod spec: the pull secrets of the manager's image are named once each, also in a warm pod", () => {
   const settings = { pullSecrets: ['oscar-pull-1', 'mine'] };
   const { spec } = shown({ traits: { ...TRAITS, imagePullSecrets: ['mine'] } }, settings);
   assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
@@ -229,7 +229,7 @@ test('so are those with which the image of the manager is pulled, each once, als
   assert.deepEqual(warm.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
 });
 
-test('our programs are told whom to trust, also in a pod that waits, and the script is not', () => {
+test('pod spec: our containers get the trusted certificates, also in a warm pod, and the script does not', () => {
   const told = [{ name: 'OSCAR_AUTHORITIES', value: 'a certificate' }];
   const { stageIn, stageOut, script } = shown({}, { authorities: 'a certificate' });
   assert.deepEqual([stageIn.env, stageOut.env], [told, told]);
@@ -240,7 +240,7 @@ test('our programs are told whom to trust, also in a pod that waits, and the scr
   assert.equal(shown().stageIn.env, undefined);
 });
 
-test('jobs can have nodes of their own', () => {
+test('pod spec: jobs can have dedicated nodes', () => {
   const toleration = { key: 'jobs', operator: 'Exists', effect: 'NoSchedule' } as const;
   const { spec } = shown({}, { nodeSelector: { for: 'jobs' }, tolerations: [toleration] });
   assert.deepEqual(spec['nodeSelector'], { for: 'jobs' });
@@ -248,7 +248,7 @@ test('jobs can have nodes of their own', () => {
   assert.equal(shown().spec['nodeSelector'], undefined);
 });
 
-test('a node that does not answer is waited for, but not for long', () => {
+test('pod spec: a pod tolerates an unreachable node for a short time only', () => {
   const tolerations = shown().spec['tolerations'] as { key: string; tolerationSeconds: number }[];
   assert.deepEqual(
     tolerations.map(({ key, tolerationSeconds }) => [key, tolerationSeconds]),
@@ -259,7 +259,7 @@ test('a node that does not answer is waited for, but not for long', () => {
   );
 });
 
-test('variables are as they are: secrets by reference, large ones too, the node by what Kubernetes knows', () => {
+test("pod spec: variables are passed unchanged, secret and large ones by reference, the node's name from Kubernetes", () => {
   const environment = {
     EVENT: '{"a": "$(HOME) $$ $x"}',
     PASSWORD: new Secret('s3cret'),
@@ -284,7 +284,7 @@ test('variables are as they are: secrets by reference, large ones too, the node 
   assert.deepEqual([value('script.sh'), value('input'), value('stores.json')], ['echo hello', 'b', '{}']);
 });
 
-test('an input that is too large for a Secret is neither in it nor in the pod', () => {
+test('pod spec: an input that is too large for a Secret is neither in the Secret nor in the pod', () => {
   const attempt = { ...ATTEMPT, input: { kind: 'bytes', name: 'f', bytes: Buffer.alloc(512 * 1024 + 1) } } as const;
   const { data = {} } = toAttemptSecret(attempt, { namespace: 'ns' }, '{}', { networks: [] });
   assert.equal(data['input'], undefined);
@@ -294,7 +294,7 @@ test('an input that is too large for a Secret is neither in it nor in the pod', 
   assert.ok(!items.includes('input'));
 });
 
-test('what the programs in the pod have to do is in their orders, without a secret', () => {
+test('pod spec: the orders say what our programs do, and contain no secret', () => {
   const attempt: Attempt = {
     ...ATTEMPT,
     environment: { PASSWORD: new Secret('s3cret') },
@@ -331,7 +331,7 @@ function waiting(basis: Partial<Attempt> = {}) {
   return { ...pod, stageWait, script };
 }
 
-test('a pod that waits is of no attempt, may go at any time, and has no time of its own', () => {
+test('pod spec: a warm pod has no attempt, no finalizer and no deadline', () => {
   const { metadata, spec } = waiting();
   assert.deepEqual(metadata.labels, { oscar_service: 'cows', 'oscar.grycap/attempt': '' });
   assert.deepEqual([metadata['finalizers'], metadata['ownerReferences']], [undefined, undefined]);
@@ -343,7 +343,7 @@ test('a pod that waits is of no attempt, may go at any time, and has no time of 
   assert.deepEqual([spec['automountServiceAccountToken'], spec['restartPolicy']], [false, 'Never']);
 });
 
-test('a pod that waits is like one that does not in what its script may do and have', () => {
+test('pod spec: the script of a warm pod has the same rights and resources as that of any other pod', () => {
   const { script, spec } = waiting();
   const other = shown({ traits: TRAITS });
   for (const part of ['image', 'imagePullPolicy', 'resources', 'securityContext'])
@@ -352,7 +352,7 @@ test('a pod that waits is like one that does not in what its script may do and h
     assert.deepEqual(spec[part], other.spec[part], part);
 });
 
-test('only our container of a pod that waits sees its orders, which may come later', () => {
+test('pod spec: in a warm pod only our container sees the orders, which may arrive later', () => {
   const { stageWait, script, spec } = waiting();
   const { secret } = spec.volumes.find(({ name }) => name === 'stage-out') ?? {};
   assert.deepEqual(secret, { secretName: 'w-1', optional: true, defaultMode: 0o440 });
@@ -373,13 +373,13 @@ test('only our container of a pod that waits sees its orders, which may come lat
   });
 });
 
-test('what a pod that waits is told of its environment is where it is', () => {
+test('pod spec: the only variable of a warm pod is the name of its node', () => {
   assert.deepEqual(waiting().script.env, [
     { name: 'RESOURCE_ID', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
   ]);
 });
 
-test('the record of an attempt that has a pod names it, and holds nothing that only others would see', () => {
+test('pod spec: the Secret of an attempt with a warm pod names the pod and has no data', () => {
   const { metadata, data } = toAttemptSecret(ATTEMPT, { namespace: 'ns' }, '{}', { networks: [] }, 'w-1');
   assert.equal(metadata.annotations?.['oscar.grycap/attempt-pod'], 'w-1');
   assert.deepEqual(data, {});

@@ -57,7 +57,7 @@ for (const { word, reason, final } of [
   });
 }
 
-test('an image that would run as root where none may is refused for good, with what to do', () => {
+test('progress: an image that runs as root where root is forbidden is rejected for good, with advice', () => {
   const words = 'container has runAsNonRoot and image will run as root (pod: "x", container: oscar-container)';
   const script = waiting('CreateContainerConfigError', words);
   const { hindrance } = readProgress(podWith({ in: DONE, out: running(), script }));
@@ -80,26 +80,26 @@ for (const { name, pod, expected } of [
     assert.equal(mayHaveBegun(pod), expected));
 }
 
-test('an image of the manager that cannot be had is told from that of the service', () => {
+test('progress: a missing image of the manager is distinguished from one of the service', () => {
   const { hindrance } = readProgress(podWith({ in: waiting('ErrImagePull', 'gone') }));
   assert.match(hindrance?.message ?? '', /stage-in, of the manager's own image\): gone$/);
 });
 
-test('a container that is just being made hinders nothing', () => {
+test('progress: a container that is being created is no problem', () => {
   assert.equal(readProgress(podWith({ script: waiting('ContainerCreating') })).hindrance, undefined);
 });
 
-test('a script runs from when the kubelet says', () => {
+test('progress: a script runs from the time that the kubelet reports', () => {
   const pod = podWith({ in: DONE, out: running(), script: running(12) });
   assert.deepEqual(readProgress(pod), { phase: 'running', startedAt: AT + 12_000 });
 });
 
-test('when stage-out is ready, the script has ended and its output is on its way', () => {
+test('progress: when stage-out is ready, the script has ended and its output is being uploaded', () => {
   const pod = podWith({ in: DONE, out: { ...running(), ready: true }, script: running(12) });
   assert.deepEqual(readProgress(pod), { phase: 'uploading', startedAt: AT + 12_000 });
 });
 
-test('a script that failed has nothing on its way', () => {
+test('progress: a failed script has no output to upload', () => {
   assert.equal(readProgress(podWith({ in: DONE, out: running(), script: terminated(3) })).phase, 'running');
 });
 

@@ -129,7 +129,7 @@ function scene(t: { after(end: () => void): void }, listed = Promise.resolve()) 
   return { pool, pods, problems, there };
 }
 
-test('as many pods as are wanted wait, no more and no fewer', async (t) => {
+test('warm pods: exactly as many pods wait as are wanted', async (t) => {
   const { pool, there } = scene(t);
   pool.setRequests([order('cows', 3), order('pigs', 1, 'alpine')]);
   await there(3, 'busybox');
@@ -157,7 +157,7 @@ test('warm pods: a new leader creates none before it has listed the existing one
   assert.equal(pods.asked, 3);
 });
 
-test('one belongs to its service, which is said to replace it: it goes with it, and a node can be drained', async (t) => {
+test('warm pods: a warm pod is owned by its service, is removed with it, and does not block the drain of a node', async (t) => {
   const { pool, pods, there } = scene(t);
   pods.services.add('cows');
   pool.setRequests([order('cows', 1)]);
@@ -169,7 +169,7 @@ test('one belongs to its service, which is said to replace it: it goes with it, 
   assert.deepEqual([pod.metadata.labels?.[WARM]], [warmKey('cows', order('cows', 1), 'ns', SETTINGS)]);
 });
 
-test('one that is ready is set aside for one job, and replaced when it has got it', async (t) => {
+test('warm pods: a ready pod is reserved for one job, and replaced once the job has it', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 1)]);
   await there(1);
@@ -187,7 +187,7 @@ test('one that is ready is set aside for one job, and replaced when it has got i
   assert.notDeepEqual(pods.names(), [name]);
 });
 
-test('one whose container beside the script has died is not ready', async (t) => {
+test('warm pods: a pod whose helper container has died is not ready', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 1)]);
   await there(1);
@@ -196,7 +196,7 @@ test('one whose container beside the script has died is not ready', async (t) =>
   assert.equal(pool.claim(job('cows')), false);
 });
 
-test('one that is not as the attempt needs it is not chosen, and free for others', async (t) => {
+test('warm pods: a pod that does not fit the attempt is not chosen, and stays free for others', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 1)]);
   await there(1);
@@ -225,7 +225,7 @@ test('warm pods: listeners are notified once of each ready pod, and again after 
   assert.equal(told.length, 2);
 });
 
-test('one that dies is removed, and another is made', async (t) => {
+test('warm pods: a pod that dies is removed and replaced', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 1)]);
   await there(1);
@@ -235,7 +235,7 @@ test('one that dies is removed, and another is made', async (t) => {
   await there(1);
 });
 
-test('those that have waited for more than a day are replaced, one by one, but not those that are set aside', async (t) => {
+test('warm pods: pods older than a day are replaced one by one, except reserved ones', async (t) => {
   const { pool, pods, there } = scene(t);
   pods.clock -= 25 * 3_600_000;
   pool.setRequests([order('cows', 3)]);
@@ -256,7 +256,7 @@ test('those that have waited for more than a day are replaced, one by one, but n
   assert.deepEqual(pods.names(), now);
 });
 
-test('one that is set aside stays when others are wanted, until its job has it or gives it back', async (t) => {
+test('warm pods: a reserved pod stays when other pods are wanted, until its job has it or returns it', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 2)]);
   await there(2);
@@ -269,7 +269,7 @@ test('one that is set aside stays when others are wanted, until its job has it o
   await there(0, 'busybox');
 });
 
-test('a server that refuses is not asked in a loop', async (t) => {
+test('warm pods: an API server that rejects a pod is not asked in a loop', async (t) => {
   const { pool, pods, problems } = scene(t);
   pods.refuses = true;
   pool.setRequests([order('cows', 2)]);
@@ -281,7 +281,7 @@ test('a server that refuses is not asked in a loop', async (t) => {
   assert.equal(pods.asked, 2);
 });
 
-test('who leads no more leaves everything as it is', async (t) => {
+test('warm pods: a manager that no longer leads changes nothing', async (t) => {
   const { pool, pods, there } = scene(t);
   pool.setRequests([order('cows', 2)]);
   await there(2);
