@@ -31,7 +31,7 @@ export const figures = {
 } satisfies Record<string, Figure>;
 
 /** How long each attack lasts, how long it lasts before it is measured, and how often `/health` is asked meanwhile. */
-const ATTACK_MS = 8_000;
+const ATTACK_MS = 6_000;
 const WARM_UP_MS = 2_000;
 const ASK_EVERY_MS = 20;
 
@@ -116,45 +116,62 @@ async function presignedUrls(outside: Outside, as: string): Promise<{ put: strin
 
 /** The 99th percentile of the answers of `/health` during the attack. */
 async function healthDuring(attack: Attack | undefined, { url }: ManagerProcess): Promise<number> {
-  const attacker = attack && spawn(process.execPath, [ATTACKER], { stdio: ['pipe', 'pipe', 'inherit'] });
-  attacker?.stdin.end(JSON.stringify(attack));
-  const lines: string[] = [];
-  if (attacker) {
-    createInterface(attacker.stdout).on('line', (line) => lines.push(line));
-    await once(attacker.stdout, 'data');
-  }
+  await using attacker = attack && (await startAttacker(attack));
   await pause(WARM_UP_MS);
-  // Connections of its own: a client that shares an address with attackers is not what is measured.
-  using agent = Object.assign(new Agent({ keepAlive: true, localAddress: '127.0.0.2' }), {
-    [Symbol.dispose]() {
-      agent.destroy();
-    },
-  });
-  const times: number[] = [];
-  const asked: Promise<void>[] = [];
-  const end = performance.now() + ATTACK_MS;
-  while (performance.now() < end) {
-    const begun = performance.now();
-    asked.push(askHealth(url, agent).then(() => void times.push(performance.now() - begun)));
-    await pause(ASK_EVERY_MS);
-  }
-  await Promise.all(asked);
-  if (attacker) {
-    attacker.kill('SIGTERM');
-    await once(attacker, 'close');
-    assert.ok(Number(lines.at(-1)) > 0, 'there was no attack');
-  }
+  const times = await timesOfHealth(url);
+  assert.ok(!attacker || (await attacker.stop()) > 0, 'there was no attack');
   return percentile(times, 99);
 }
 
-/** Throws unless the answer is 200. */
-function askHealth(url: string, agent: Agent): Promise<void> {
+async function startAttacker(attack: Attack) {
+  const child = spawn(process.execPath, [ATTACKER], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const closed = once(child, 'close');
+  const lines: string[] = [];
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  createInterface(child.stdout).on('line', (line) => {
+    lines.push(line);
+    resolve();
+  });
+  child.stdin.end(JSON.stringify(attack));
+  await Promise.race([begun, closed]);
+  const stop = async () => {
+    child.kill('SIGTERM');
+    await closed;
+    return Number(lines.at(-1));
+  };
+  return { stop, [Symbol.asyncDispose]: async () => void (await stop()) };
+}
+
+async function timesOfHealth(url: string): Promise<number[]> {
+  // From another address than that of the attackers, which has limits.
+  const agent = new Agent({ keepAlive: true, localAddress: '127.0.0.2' });
+  const asked: Promise<number>[] = [];
+  const end = performance.now() + ATTACK_MS;
+  while (performance.now() < end) {
+    asked.push(askHealth(url, agent));
+    await pause(ASK_EVERY_MS);
+  }
+  const results = await Promise.allSettled(asked);
+  agent.destroy();
+  return results.map((result) => {
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
+  });
+}
+
+const DEADLINE_MS = 30_000;
+
+/** How long the answer took. Rejects unless it is 200. */
+function askHealth(url: string, agent: Agent): Promise<number> {
+  const begun = performance.now();
   return new Promise((resolve, reject) => {
-    get(`${url}/health`, { agent }, (answer) => {
-      answer.resume().once('end', () => {
-        if (answer.statusCode === 200) resolve();
+    const asked = get(`${url}/health`, { agent, timeout: DEADLINE_MS }, (answer) => {
+      answer.resume().once('close', () => {
+        if (answer.statusCode === 200 && answer.complete) resolve(performance.now() - begun);
         else reject(new Error(`/health answered ${answer.statusCode}`));
       });
-    }).once('error', reject);
+    });
+    asked.once('timeout', () => asked.destroy(new Error(`/health did not answer in ${DEADLINE_MS} ms`)));
+    asked.once('error', reject);
   });
 }

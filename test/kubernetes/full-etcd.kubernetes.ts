@@ -39,6 +39,8 @@ test('full etcd: what exists is read and deleted, new work is rejected with what
   assert.equal((await cluster.services.get('kept'))?.service.definition.name, 'kept');
   const removed = await cluster.services.get('removed');
   assert.ok(removed);
+  await cluster.services.remove('removed', removed.version);
+  assert.equal(await cluster.services.get('removed'), undefined);
 
   for (let i = 0; i < fillers; i++) await admin.do('DELETE', `${FILLERS}/filler-${i}`);
   await testbed.plane.freeEtcdSpace();

@@ -30,7 +30,7 @@ const PEER_LIFETIME_MS = 10 * 60_000;
 /** A federation has at most some hundred members. */
 const MAX_PEER_ADDRESSES = 1_024;
 
-export interface ConnectionLimiter {
+interface ConnectionLimiter {
   /** Tells it that the request of a peer arrived on this connection and was verified. */
   readonly recognizePeer: (socket: Socket) => void;
 }

@@ -30,7 +30,7 @@ export interface RemoteStore {
   written(at: ObjectAt, signal: AbortSignal): Promise<WrittenObject | undefined>;
 }
 
-export interface Writer {
+interface Writer {
   /** The metadata `oscar-attempt`. */
   readonly attempt: string;
   /** The metadata `oscar-input`. */
