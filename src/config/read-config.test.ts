@@ -108,10 +108,24 @@ test('config: all problems are in one message, one line each', () => {
 });
 
 test('config: OSCAR_MAX_MEMBERS above the limit is rejected at start', () => {
-  assert.equal(readConfig({ OSCAR_MAX_MEMBERS: '120' }, noFiles).maxMembers, 120);
-  assert.throws(() => readConfig({ OSCAR_MAX_MEMBERS: '121' }, noFiles), {
-    message: /OSCAR_MAX_MEMBERS is "121"; accepted is a whole number, 1 to 120/,
+  assert.equal(readConfig({ OSCAR_MAX_MEMBERS: '1000' }, noFiles).maxMembers, 1_000);
+  assert.throws(() => readConfig({ OSCAR_MAX_MEMBERS: '1001' }, noFiles), {
+    message: /OSCAR_MAX_MEMBERS is "1001"; accepted is a whole number, 1 to 1000/,
   });
+});
+
+test('config: shares of other clusters are read, and wrong ones are rejected at start', () => {
+  const read = (settings: Record<string, string>) => readConfig(settings, noFiles);
+  assert.equal(read({}).hostedShare, 50);
+  const weights = [
+    { clusterId: 'cluster-a', weight: 3 },
+    { clusterId: 'cluster-b', weight: 0 },
+  ];
+  assert.deepEqual(read({ OSCAR_ORIGIN_WEIGHTS: 'cluster-a=3,cluster-b=0' }).originWeights, weights);
+  assert.throws(() => read({ OSCAR_HOSTED_SHARE: '101' }), { message: /OSCAR_HOSTED_SHARE is "101"; .*0 to 100/ });
+  for (const wrong of ['cluster-a', 'cluster-a=-1', 'cluster-a=1001', '=3', 'Cluster A=3']) {
+    assert.throws(() => read({ OSCAR_ORIGIN_WEIGHTS: wrong }), { message: /OSCAR_ORIGIN_WEIGHTS/ }, wrong);
+  }
 });
 
 test('config: settings of the Go manager are ignored', () => {

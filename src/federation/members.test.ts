@@ -293,7 +293,7 @@ describe('members: a body of many entries', () => {
       const counted = countReads(many(length));
       assert.throws(
         () => parseMembersChange('POST', { replicas: counted.list }),
-        new RegExp(`^FederationError: replicas: has ${length} entries, and at most 120 are allowed$`),
+        new RegExp(`^FederationError: replicas: has ${length} entries, and at most 1000 are allowed$`),
       );
       return counted.reads();
     });

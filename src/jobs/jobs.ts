@@ -156,7 +156,17 @@ export interface PreparedAttempt {
   readonly release: () => Promise<void>;
 }
 
+/** How the starts of jobs are shared when jobs of this cluster and of other clusters wait for room. */
+export interface QueueShares {
+  /** The share of jobs of other clusters, from 0 to 1. The rest is for jobs of this cluster. */
+  readonly hosted: number;
+  /** The weights of other clusters among each other, by cluster id; 1 for a cluster that is not named. */
+  readonly weights: ReadonlyMap<string, number>;
+}
+
 export interface DispatcherOptions extends Omit<Jobs, 'scheduler'> {
+  /** How jobs of this cluster and of other clusters share its room. */
+  readonly shares?: QueueShares;
   /** Called with errors of background work. */
   readonly report: (problem: unknown, key: JobKey) => void;
   /**

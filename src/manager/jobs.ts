@@ -77,7 +77,14 @@ export async function openJobs(
     ...(keys && { keys }),
   };
   const line = opened.adopt(
-    await workplace.line({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'job operation failed') }),
+    await workplace.line({
+      ...parts,
+      shares: {
+        hosted: config.hostedShare / 100,
+        weights: new Map(config.originWeights.map(({ clusterId, weight }) => [clusterId, weight])),
+      },
+      report: (err, job) => log.warn({ err, ...job }, 'job operation failed'),
+    }),
     (it) => it.close?.(),
   );
   const jobs: Jobs = { ...parts, scheduler: line };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { POLICY_NAMES } from '../../src/model/service/index.ts';
 import {
   allEnded,
   copying,
@@ -45,6 +46,29 @@ async function decidedByFigures(name: string): Promise<SeenJob> {
   }
   throw new Error('no decision used the snapshots of all members');
 }
+
+describe('delegate_when: saturated', () => {
+  /** Many more than the one slot of the origin, and over soon: topsis once kept them all. */
+  const BURST = 16;
+
+  for (const policy of POLICY_NAMES) {
+    test(`${policy}: members get jobs of the first burst of a service, although nothing is known of its jobs yet`, async () => {
+      const { origin, people } = them;
+      const name = `first-${policy}`;
+      await delegating(them, name, three(name), {
+        script: `sleep 0.2\n${copying()}`,
+        federation: { delegation: policy, delegate_when: 'saturated', self: {} },
+      });
+      const files = Array.from({ length: BURST }, (_, n) => String(n));
+      await Promise.all(files.map((file) => origin.outside.put(people.alice, `${name}/in/${file}`, file)));
+      const jobs = await allEnded(origin, people.alice, name, BURST);
+      assert.ok(
+        jobs.some((job) => placeOf(job) !== origin.id),
+        jobs.map(storyOf).join('\n'),
+      );
+    });
+  }
+});
 
 describe('delegate_when: always', () => {
   test('random: different members process the files of the origin, and all results are in its bucket', async () => {

@@ -24,6 +24,22 @@ export const federation = {
     default: '100',
     meaning: 'The maximum number of members of a federation.',
   },
+  hostedShare: {
+    name: 'OSCAR_HOSTED_SHARE',
+    kind: kind.percent,
+    default: '50',
+    meaning:
+      'When jobs of this cluster and jobs of other clusters wait for room here: how many of 100 starts are for those of other ' +
+      'clusters. With 0 they start only when no job of this cluster waits.',
+  },
+  originWeights: {
+    name: 'OSCAR_ORIGIN_WEIGHTS',
+    kind: kind.originWeights,
+    default: '',
+    meaning:
+      'The weights of the clusters that send jobs here, which divide `OSCAR_HOSTED_SHARE` among them: `cluster-a=3,cluster-b=1`. A ' +
+      'cluster that is not named has 1.',
+  },
   grantWarnDays: {
     name: 'OSCAR_GRANT_WARN_DAYS',
     kind: kind.count,

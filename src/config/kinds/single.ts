@@ -42,6 +42,7 @@ function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
 export const count = scalar('a whole number above 0', wholeNumber(1));
 export const countOrNone = scalar('a whole number', wholeNumber(0));
 export const members = scalar(`a whole number, 1 to ${MAX_MEMBERS}`, wholeNumber(1, MAX_MEMBERS));
+export const percent = scalar('a whole number, 0 to 100', wholeNumber(0, 100));
 export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
 export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
 export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));
@@ -99,6 +100,21 @@ export const issuerAliases = listOf<IssuerAlias>(
   (given) => {
     const [, alias = '', issuer = ''] = /^([^=]*)=(.*)$/.exec(given) ?? [];
     return ALIAS_FORM.test(alias) && webAddress(issuer) ? { alias, issuer } : undefined;
+  },
+);
+
+/** A cluster and its weight among the clusters that send jobs. */
+export interface OriginWeight {
+  readonly clusterId: string;
+  readonly weight: number;
+}
+
+export const originWeights = listOf<OriginWeight>(
+  '`cluster-id=weight`, separated by commas; a weight is a whole number, 0 to 1000',
+  (given) => {
+    const [, id = '', weight = ''] = /^([^=]*)=(\d{1,4})$/.exec(given) ?? [];
+    const isValid = weight !== '' && Number(weight) <= 1_000 && clusterIdProblem(id) === undefined;
+    return isValid ? { clusterId: id, weight: Number(weight) } : undefined;
   },
 );
 

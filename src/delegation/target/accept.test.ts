@@ -26,6 +26,7 @@ test('accept: an offer is on disk when it is answered, and runs as a job of the 
   assert.deepEqual(record.taken, {
     uid: 'federation-1',
     member: MEMBER,
+    origin: target.service.federation.origin.clusterId,
     job,
     epoch,
     payload: hash('sha256', 'moo'),

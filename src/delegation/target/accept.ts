@@ -34,11 +34,12 @@ export async function acceptOffer(
   deps: TargetDeps,
 ): Promise<TakenOffer> {
   const service = worker.definition.name;
-  const { uid } = worker.federation;
+  const { uid, origin } = worker.federation;
   const key = { service, id: hostedAttemptName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
   const answer = offer.trigger === 'run' && { answer: true as const };
-  const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload, ...answer };
+  const { job, epoch } = offer;
+  const asked: TakenJob = { uid, member, origin: origin.clusterId, job, epoch, payload, ...answer };
   return deps.mutex.run(jobKeyText(key), async () => {
     const known = await deps.store.get(key);
     if (known) return answerRepeatedOffer(known, payload, deps);

@@ -146,3 +146,81 @@ test('queue: jobs of two federations and local jobs of one owner take turns', ()
   queue.close();
   assert.deepEqual(started, ['one-1', 'two-1', 'local-1', 'one-2', 'two-2', 'one-3']);
 });
+
+const hostedJob = (origin: string | undefined, owner: string, id: string): QueuedJob => ({
+  ...job(owner, id),
+  ...(origin !== undefined && { origin }),
+});
+
+test('queue: with a hosted share of 25 %, one of four starts is for other clusters, by their weights', () => {
+  const queue = new FairQueue({ hosted: 0.25, weights: new Map([['b', 3]]) });
+  for (let i = 0; i < 400; i++)
+    for (const origin of [undefined, 'b', 'c']) queue.add(hostedJob(origin, 'alice', `${origin}-${i}`));
+  const counts = Map.groupBy(ids(queue, 160), (id) => id?.split('-')[0]);
+  assert.deepEqual(
+    ['undefined', 'b', 'c'].map((origin) => counts.get(origin)?.length),
+    [120, 30, 10],
+  );
+});
+
+test('queue: with a hosted share of 0, jobs of other clusters start when no local job waits', () => {
+  const queue = new FairQueue({ hosted: 0, weights: new Map() });
+  queue.add(hostedJob('b', 'alice', 'b1'));
+  queue.add(hostedJob('b', 'alice', 'b2'));
+  queue.add(job('alice', 'a1'));
+  assert.deepEqual(ids(queue, 2), ['a1', 'b1']);
+  queue.add(job('alice', 'a2'));
+  assert.deepEqual(ids(queue, 3), ['a2', 'b2', undefined]);
+});
+
+test('queue: a cluster with a thousand federations does not starve one with a single job', () => {
+  const queue = new FairQueue();
+  for (let i = 0; i < 1_000; i++) queue.add(hostedJob('b', `owner in ${i}`, `b${i}`));
+  queue.add(hostedJob('c', 'owner in c', 'c'));
+  assert.ok(ids(queue, 2).includes('c'));
+});
+
+test('queue: a group that had no jobs gets its share from then on, and not what it has missed', () => {
+  const queue = new FairQueue();
+  for (let i = 0; i < 100; i++) queue.add(job('alice', `a${i}`));
+  ids(queue, 50);
+  for (let i = 0; i < 50; i++) queue.add(hostedJob('b', 'bob', `b${i}`));
+  const started = ids(queue, 20).filter((id) => id?.startsWith('b'));
+  assert.equal(started.length, 10);
+});
+
+test('queue: whatever the shares are and whichever groups have jobs, no group falls behind its share', () => {
+  const origins = [undefined, 'b', 'c', 'd'];
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 99 }),
+      fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 3, maxLength: 3 }),
+      fc.integer({ min: 50, max: 300 }),
+      fc.nat(60),
+      (percent, [b = 1, c = 1, d = 1], starts, before) => {
+        const weights = new Map([
+          ['b', b],
+          ['c', c],
+          ['d', d],
+        ]);
+        const hosted = percent / 100;
+        const queue = new FairQueue({ hosted, weights });
+        // Some starts during which one group alone has jobs change nothing for later.
+        for (let i = 0; i < before; i++) queue.add(hostedJob('b', 'bob', `before-${i}`));
+        ids(queue, before);
+        for (let i = 0; i < starts; i++) {
+          for (const origin of origins) queue.add(hostedJob(origin, `owner-${i % 3}`, `${origin}-${i}`));
+        }
+        const counts = Map.groupBy(ids(queue, starts), (id) => id?.split('-')[0]);
+        for (const origin of origins) {
+          const share = origin === undefined ? 1 - hosted : (hosted * (weights.get(origin) ?? 0)) / (b + c + d);
+          const started = counts.get(String(origin))?.length ?? 0;
+          assert.ok(
+            started >= Math.floor(share * starts) - origins.length,
+            `${origin}: ${started} of ${share * starts}`,
+          );
+        }
+      },
+    ),
+  );
+});

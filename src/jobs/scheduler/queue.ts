@@ -1,15 +1,14 @@
 import type { Demand, JobKey } from '../../model/job/index.ts';
 import type { Capacity, Obstacle, Runner, ServiceStore } from '../../ports/index.ts';
-import { jobKeyText, type SchedulableJob } from '../jobs.ts';
+import { jobKeyText, type QueueShares, type SchedulableJob } from '../jobs.ts';
 
 /** A job that is queued for room here. */
 export interface QueuedJob {
   readonly key: JobKey;
-  /**
-   * Who takes turns, so that a thousand jobs of one do not starve the single job of another: the owner of the service, and
-   * for jobs of other clusters the owner in that federation.
-   */
+  /** Owners take turns, so that a thousand jobs of one do not starve the single job of another. */
   readonly owner: string;
+  /** The cluster that sent the job. Absent for a job of this cluster. Origins take turns too. */
+  readonly origin?: string;
   readonly demand: Demand;
   /** It is a synchronous call: its caller waits for the answer. */
   readonly call?: boolean;
@@ -34,11 +33,34 @@ export interface Blocked {
   readonly setAside: (waiting: QueuedJob) => void;
 }
 
-/** The order of jobs: first in, first out for each owner, and owners take turns. */
-export class FairQueue {
+const EQUAL_SHARES: QueueShares = { hosted: 0.5, weights: new Map() };
+
+/** The jobs of this cluster, or those that one other cluster sent. */
+interface Group {
+  readonly origin: string | undefined;
   /** In the order of turns. Owners without queued jobs are not in it. */
-  readonly #owners = new Map<string, OwnerQueue>();
+  readonly owners: Map<string, OwnerQueue>;
+  /** Virtual time: each start adds the reciprocal of the group's share, and the group with the least is next. */
+  pass: number;
+}
+
+/** Groups without jobs are remembered while they are ahead of their share, up to so many. */
+const MAX_IDLE_GROUPS = 1_000;
+
+/**
+ * The order of jobs. This cluster and each cluster that sent jobs get their shares of the starts (start-time fair queueing).
+ * Among the jobs of one of them owners take turns, and the jobs of one owner start in the order in which they arrived.
+ */
+export class FairQueue {
+  readonly #shares: QueueShares;
+  readonly #groups = new Map<string | undefined, Group>();
   readonly #entries = new Map<string, Entry>();
+  /** The virtual time of the last start. */
+  #now = 0;
+
+  constructor(shares: QueueShares = EQUAL_SHARES) {
+    this.#shares = shares;
+  }
 
   get size(): number {
     return this.#entries.size;
@@ -54,9 +76,10 @@ export class FairQueue {
     if (this.#entries.has(name)) return;
     const entry: Entry = { ...waiting, removed: false, overtaken: 0 };
     this.#entries.set(name, entry);
-    const ownerQueue = this.#owners.get(waiting.owner);
+    const { owners } = this.#groupFor(waiting.origin);
+    const ownerQueue = owners.get(waiting.owner);
     if (ownerQueue) ownerQueue.push(entry);
-    else this.#owners.set(waiting.owner, new OwnerQueue(entry));
+    else owners.set(waiting.owner, new OwnerQueue(entry));
   }
 
   remove(key: JobKey): void {
@@ -64,7 +87,8 @@ export class FairQueue {
     if (!entry) return;
     entry.removed = true;
     this.#entries.delete(jobKeyText(key));
-    if (!this.#owners.get(entry.owner)?.first) this.#owners.delete(entry.owner);
+    const owners = this.#groups.get(entry.origin)?.owners;
+    if (!owners?.get(entry.owner)?.first) owners?.delete(entry.owner);
   }
 
   /** Takes the next job for which `reserve` finds room. */
@@ -74,14 +98,15 @@ export class FairQueue {
   ): QueuedJob | undefined {
     const passed: Entry[] = [];
     let gpusAreKept = false;
-    for (const [owner, ownerQueue] of this.#owners) {
+    for (const { group, owner, ownerQueue } of this.#inOrder()) {
       for (let entry = ownerQueue.first; entry; entry = ownerQueue.first) {
         if (gpusAreKept && entry.demand.gpu > 0) break;
         if (reserve(entry)) {
           for (const each of passed) each.overtaken++;
+          this.#countStart(group);
           this.remove(entry.key);
           // Move this owner to the end of the turns, if it has more jobs.
-          if (this.#owners.delete(owner) && ownerQueue.first) this.#owners.set(owner, ownerQueue);
+          if (group.owners.delete(owner) && ownerQueue.first) group.owners.set(owner, ownerQueue);
           return entry;
         }
         if (entry.overtaken < MAX_OVERTAKEN) {
@@ -99,6 +124,56 @@ export class FairQueue {
       }
     }
     return undefined;
+  }
+
+  /** All owners with jobs, the next one first. */
+  *#inOrder() {
+    const waiting = [...this.#groups.values()].filter(({ owners }) => owners.size > 0);
+    const isLast = ({ origin }: Group) => Number(!this.#hasShare(origin));
+    for (const group of waiting.toSorted((a, b) => isLast(a) - isLast(b) || a.pass - b.pass)) {
+      for (const [owner, ownerQueue] of group.owners) yield { group, owner, ownerQueue };
+    }
+  }
+
+  /** A group that had no jobs has no claim on the starts that it has missed. */
+  #groupFor(origin: string | undefined): Group {
+    const group = this.#groups.get(origin) ?? { origin, owners: new Map<string, OwnerQueue>(), pass: 0 };
+    if (group.owners.size === 0) group.pass = Math.max(group.pass, this.#now);
+    if (!this.#groups.has(origin) && this.#groups.size >= MAX_IDLE_GROUPS) this.#forgetIdleGroups();
+    this.#groups.set(origin, group);
+    return group;
+  }
+
+  #forgetIdleGroups(): void {
+    for (const [origin, { owners, pass }] of this.#groups) {
+      if (owners.size === 0 && pass <= this.#now) this.#groups.delete(origin);
+    }
+  }
+
+  #countStart(group: Group): void {
+    // A group without a share starts only when no other has a job, which says nothing about the others' turns.
+    const hasShare = this.#hasShare(group.origin);
+    if (hasShare) this.#now = group.pass;
+    group.pass += hasShare ? 1 / this.#shareOf(group.origin) : 1;
+  }
+
+  #hasShare(origin: string | undefined): boolean {
+    const { hosted } = this.#shares;
+    return origin === undefined ? hosted < 1 : hosted > 0 && this.#weightOf(origin) > 0;
+  }
+
+  #shareOf(origin: string | undefined): number {
+    const { hosted } = this.#shares;
+    if (origin === undefined) return 1 - hosted;
+    let total = 0;
+    for (const group of this.#groups.values()) {
+      if (group.origin !== undefined && group.owners.size > 0) total += this.#weightOf(group.origin);
+    }
+    return (hosted * this.#weightOf(origin)) / total;
+  }
+
+  #weightOf(origin: string): number {
+    return this.#shares.weights.get(origin) ?? 1;
   }
 }
 
@@ -128,6 +203,8 @@ class OwnerQueue {
 
 interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'start'> {
   readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle' | 'shortage'>;
+  /** Half of the starts for jobs of other clusters by default, in equal parts. */
+  readonly shares?: QueueShares;
   /** Called for a job that is next and whose room is reserved. */
   readonly start: (job: QueuedJob) => void;
   /** Called with the reason why a job waits. */
@@ -143,7 +220,7 @@ interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'st
  */
 export class JobQueue {
   readonly #deps: JobQueueDeps;
-  readonly #queue = new FairQueue();
+  readonly #queue: FairQueue;
   readonly #unfittable = new UnfittableJobs();
   /** Jobs for which the pods of others leave too little room. */
   readonly #blockedByOthers = new UnfittableJobs();
@@ -153,6 +230,7 @@ export class JobQueue {
 
   constructor(deps: JobQueueDeps) {
     this.#deps = deps;
+    this.#queue = new FairQueue(deps.shares);
     this.#suspended = new SuspendedJobs(deps.onSuspendedLong);
     this.#callLimits = new CallLimits({
       ...deps,
@@ -311,6 +389,7 @@ const BLOCKED_BY_OTHERS =
 const toQueuedJob = ({ service, id, owner, demand, trigger, taken }: SchedulableJob): QueuedJob => ({
   key: { service, id },
   owner: taken ? `${owner} in ${taken.uid}` : owner,
+  ...(taken && { origin: taken.origin ?? taken.uid }),
   demand,
   call: trigger === 'run',
 });

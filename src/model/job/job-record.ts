@@ -67,6 +67,8 @@ export interface TakenJob {
   readonly uid: string;
   /** The member that got the offer, `<cluster id>/<service>`: one cluster may be several members. */
   readonly member: string;
+  /** The id of the origin's cluster, for its share of this cluster. Absent in records of earlier versions. */
+  readonly origin?: string;
   /** The job at the origin. */
   readonly job: JobKey;
   readonly epoch: number;
