@@ -1,4 +1,4 @@
-export { attemptName, hostedAttemptName, isLocalAttempt } from './attempt/attempt-name.ts';
+export { hostedAttemptName, isLocalAttempt } from './attempt/attempt-name.ts';
 export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
 export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
