@@ -19,7 +19,7 @@ export { stageIn } from './pod/stage-in.ts';
 export { stageOut } from './pod/stage-out.ts';
 export { stageWait } from './pod/stage-wait.ts';
 export { POD_WRAPPER, WARM_WRAPPER } from './pod/wrapper.ts';
-export { FULL_STORE_PATIENCE, StagingError } from './transfers/errors.ts';
+export { FULL_STORE_PATIENCE, StagingError, storePatience } from './transfers/errors.ts';
 export { createObjectProbe } from './transfers/object-probe.ts';
 export type { Staging } from './transfers/staging.ts';
 export { createStaging } from './transfers/worker-pool.ts';

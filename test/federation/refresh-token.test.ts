@@ -46,19 +46,19 @@ test('refresh token: after a create that failed for another reason, the same def
   const token = await newToken();
   const body = federated('again', [member(a, 'again1'), member(b, 'again2')], {}, withToken(token));
   await create(b, people.bob, { ...federated('again2', [], {}), federation: undefined });
-  const before = people.issuer.requests.token;
+  const redeemed = people.issuer.requests.token;
   const failed = expectStatus(await send(body), 409);
   assert.match(failed.text, /again2: taken/);
-  assert.equal(people.issuer.requests.token, before + 1);
+  assert.equal(people.issuer.requests.token, redeemed + 1);
   expectStatus(await b.call('DELETE', '/system/services/again2', { as: people.bob }), 204);
   await create(origin, people.alice, body);
-  assert.equal(people.issuer.requests.token, before + 1, 'the token is redeemed once');
+  assert.equal(people.issuer.requests.token, redeemed + 1, 'the token is redeemed once');
   const { conditions } = (await status(origin, people.alice, 'again')) as Conditions;
   assert.deepEqual(conditions, []);
 
   const other = federated('other', [member(a, 'other1')], {}, withToken(token));
   await create(origin, people.alice, other);
-  assert.equal(people.issuer.requests.token, before + 1, 'a known token is not redeemed again');
+  assert.equal(people.issuer.requests.token, redeemed + 1, 'a known token is not redeemed again');
 });
 
 test('refresh token: while the issuer is away a create is answered 503, and works when the issuer is back', async () => {

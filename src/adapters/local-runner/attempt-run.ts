@@ -8,7 +8,7 @@ import { backoffDelay } from '../../lib/retry.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';
 import type { Observation, StopReason } from '../../ports/index.ts';
-import { FULL_STORE_PATIENCE, type Staging, StagingError } from '../../staging/index.ts';
+import { FULL_STORE_PATIENCE, type Staging, StagingError, storePatience } from '../../staging/index.ts';
 import type { AttemptFiles } from './attempt-files.ts';
 import { measureDiskUse } from './disk-use.ts';
 import { LaunchError, type Launcher, type LaunchOrder, type Run, type RunEnd } from './launcher.ts';
@@ -278,7 +278,9 @@ export class AttemptRun {
         return await this.#upload(left, resumed || before);
       } catch (error) {
         const wait = backoffDelay(tries, RETRY);
-        const patience = isForSpace(error) ? FULL_STORE_PATIENCE : (this.#attempt.patience ?? 0);
+        const patience = isForSpace(error)
+          ? FULL_STORE_PATIENCE
+          : storePatience(error) || (this.#attempt.patience ?? 0);
         if (error instanceof Detached || this.#stopReason || Date.now() + wait > began + patience) throw error;
         if (!before) this.log.notice(`the output is not delivered yet: ${toMessage(error)}`, Date.now());
         await this.#pause(wait);

@@ -139,3 +139,24 @@ test('commit: the keys that read staging are revoked, and no directory is create
   await plain.commit(await plain.stage({ b: 'B' }));
   assert.equal(existsSync(plain.deps.directory), false);
 });
+
+for (const [what, code, outcome] of [
+  ['is away', 'store-away', 'held'],
+  ['is full', 'store-full', 'held'],
+  ['rejects the file', 'output-failed', 'failed'],
+] as const) {
+  test(`commit: results for a provider that ${what} are ${outcome === 'held' ? 'held and written later' : 'failed with the reason'}`, async (t) => {
+    const { store, far, stage, commit, deps } = await several(t);
+    const manifest = await stage({ b: 'B' });
+    const upload = () => Promise.reject(new StagingError(code, 'the reason'));
+    const first = commit(manifest, { staging: { ...deps.staging, upload } });
+    if (outcome === 'failed') {
+      assert.deepEqual(await first, { outcome: 'failed', reason: 'OutputFailed', message: 'the reason' });
+      return;
+    }
+    await assert.rejects(first, { code, message: 'the reason' });
+    assert.deepEqual([store.events(), await far.content('far')], [[], {}], 'nothing is written meanwhile');
+    assert.equal((await commit(manifest)).outcome, 'committed');
+    assert.deepEqual(Object.keys(await far.content('far')), ['results/b']);
+  });
+}

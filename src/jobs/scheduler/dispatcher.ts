@@ -54,6 +54,7 @@ export class Dispatcher implements Scheduler {
       start: (waiting) => this.#start(waiting),
       setMessage: (key, message) => this.#inBackground(key, this.#writeMessage(key, message)),
       onSuspendedLong: (key) => this.#inBackground(key, this.#considerSuspended(key)),
+      onCallWaits: (key) => this.#inBackground(key, this.#considerCall(key)),
     });
   }
 
@@ -203,6 +204,14 @@ export class Dispatcher implements Scheduler {
     if (record.held === undefined) return this.#queue.onChanged(record);
     const mode = await this.#placementModeFor(record);
     if (mode === 'overflow' && this.#queue.isSuspended(key)) this.#roles.delegation?.consider(key, mode);
+  }
+
+  /** The limit of calls is checked after a call is accepted, so only then it is known whether the call waits for room. */
+  async #considerCall(key: JobKey): Promise<void> {
+    const { delegation } = this.#roles;
+    const record = delegation && (await this.#jobs.store.get(key));
+    if (record?.state !== 'queued' || (await this.#placementModeFor(record)) !== 'overflow') return;
+    if (this.#queue.waitsForRoom(key)) delegation?.consider(key, 'overflow');
   }
 
   #dequeue(key: JobKey): void {

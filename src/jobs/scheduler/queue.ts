@@ -211,6 +211,8 @@ interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'st
   readonly setMessage: (key: JobKey, message: string) => void;
   /** Called for a job that the cluster has kept suspended for {@link SUSPENDED_PATIENCE_MS}. */
   readonly onSuspendedLong: (key: JobKey) => void;
+  /** Called for a synchronous call that its service's limit admits, and that has no room now. */
+  readonly onCallWaits?: (key: JobKey) => void;
 }
 
 /**
@@ -237,6 +239,7 @@ export class JobQueue {
       enqueue: (call) => {
         this.#queue.add(call);
         this.startFitting();
+        if (this.#isQueued(call.key)) deps.onCallWaits?.(call.key);
       },
       isQueued: (key) => this.#queue.has(key) || this.#blockedByOthers.has(key),
       start: (call) => {

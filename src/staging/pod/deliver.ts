@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../lib/concurrency.ts';
 import { backoffDelay } from '../../lib/retry.ts';
 import type { ObjectAt } from '../../model/job/index.ts';
-import { FULL_STORE_PATIENCE, StagingError } from '../transfers/errors.ts';
+import { StagingError, storePatience } from '../transfers/errors.ts';
 import {
   Connections,
   lazyStores,
@@ -100,8 +100,7 @@ async function uploadWithRetries(
       return await uploadAll(directory, files, uploaded, delivery, connections);
     } catch (error) {
       const wait = backoffDelay(failures, RETRY);
-      const full = error instanceof StagingError && error.code === 'store-full';
-      const patience = full ? FULL_STORE_PATIENCE : (orders.patience ?? 0);
+      const patience = storePatience(error) || (orders.patience ?? 0);
       if (retrySignal.aborted || Date.now() + wait > began + patience) throw error;
       if (failures === 1) notify(`the output is not delivered yet: ${errorMessage(error)}`);
       await pause(wait, undefined, { signal: retrySignal }).catch(() => undefined);

@@ -57,14 +57,26 @@ export class TransferError extends Error {
   readonly retryable: boolean;
   /** The store has no space now. */
   readonly full: boolean;
+  /** The store cannot be used now. A retry may succeed, though perhaps only after a while. */
+  readonly away: boolean;
 
-  constructor(message: string, options: ErrorOptions & { readonly retryable: boolean; readonly full?: boolean }) {
+  constructor(
+    message: string,
+    options: ErrorOptions & { readonly retryable: boolean; readonly full?: boolean; readonly away?: boolean },
+  ) {
     super(message, options);
     this.full = options.full ?? false;
+    this.away = options.away ?? options.retryable;
     this.name = 'TransferError';
     this.retryable = options.retryable;
   }
 }
+
+/** Answers of a store that cannot be used now. */
+export const AWAY_STATUSES: readonly number[] = [429, 500, 502, 503, 504];
+
+/** Insufficient Storage (RFC 4918 §11.5). */
+export const FULL_STATUS = 507;
 
 /** Parses the URL of a store from a configuration. */
 export function readAddress(text: string): URL {

@@ -11,7 +11,9 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, S3Access } from '../../model/job/index.ts';
 import {
+  AWAY_STATUSES,
   type Connections,
+  FULL_STATUS,
   type OutputFile,
   type RemoteStore,
   readAddress,
@@ -118,6 +120,8 @@ const REASONS: Readonly<Record<string, string>> = {
   AuthorizationHeaderMalformed: 'the bucket is in another region',
   EntityTooLarge: 'the file is larger than the store accepts',
   QuotaExceeded: 'the bucket is full',
+  SlowDown: 'the store is overloaded',
+  ServiceUnavailable: 'the store is not available',
   XMinioAdminBucketQuotaExceeded: 'the bucket is full',
   XMinioStorageFull: 'the store is full',
   KeyTooLongError: 'the key is longer than the store accepts',
@@ -126,8 +130,10 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Describes why a request to a store failed, after the SDK's retries. */
 export function toS3TransferError(cause: unknown, host: string): TransferError {
   if (cause instanceof TransferError) return cause;
-  const full = cause instanceof S3ServiceException && cause.name === 'XMinioStorageFull';
-  return new TransferError(explainFailure(cause, host), { cause, retryable: false, full });
+  const status = cause instanceof S3ServiceException ? (cause.$metadata.httpStatusCode ?? 0) : 0;
+  const full = status === FULL_STATUS || (cause instanceof S3ServiceException && cause.name === 'XMinioStorageFull');
+  const away = AWAY_STATUSES.includes(status) || toHttpClientError(cause, host)?.isTransient === true;
+  return new TransferError(explainFailure(cause, host), { cause, retryable: false, full, away });
 }
 
 function explainFailure(error: unknown, host: string): string {

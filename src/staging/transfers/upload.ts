@@ -11,7 +11,7 @@ import {
   type StageOut,
   writeManifest,
 } from '../../model/job/index.ts';
-import { StagingError } from './errors.ts';
+import { StagingError, type StagingErrorCode } from './errors.ts';
 import { openOutput, type RemoteStore, TransferError, toOutputFile, withRetries } from './remote-store.ts';
 import type { UploadOrder, UploadPlan } from './staging.ts';
 
@@ -86,8 +86,13 @@ function toManifestFiles(uploaded: readonly Uploaded[]): ManifestFile[] {
 function failure(what: string, { store, bucket }: ObjectAt, cause: unknown): StagingError {
   const why = cause instanceof Error ? cause.message : String(cause);
   const where = bucket === '' ? store : `${store}, bucket "${bucket}"`;
-  const code = cause instanceof TransferError && cause.full ? 'store-full' : 'output-failed';
-  return new StagingError(code, `${what} could not be written to ${where}: ${why}`, { cause });
+  return new StagingError(codeFor(cause), `${what} could not be written to ${where}: ${why}`, { cause });
+}
+
+function codeFor(cause: unknown): StagingErrorCode {
+  if (!(cause instanceof TransferError)) return 'output-failed';
+  if (cause.full) return 'store-full';
+  return cause.away ? 'store-away' : 'output-failed';
 }
 
 const tooMany = (count: number) =>

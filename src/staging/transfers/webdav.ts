@@ -1,6 +1,8 @@
 import type { HttpAnswer, HttpClient } from '../../lib/http/index.ts';
 import type { WebdavAccess } from '../../model/job/index.ts';
 import {
+  AWAY_STATUSES,
+  FULL_STATUS,
   type OutputFile,
   type RemoteStore,
   readAddress,
@@ -97,5 +99,6 @@ function refusal(status: number): TransferError {
   const message = redirected
     ? 'the store answered with a redirect, which is not followed'
     : `the store answered ${status}`;
-  return new TransferError(REASONS[status] ?? message, { retryable: [429, 500, 502, 503, 504].includes(status) });
+  const retryable = AWAY_STATUSES.includes(status);
+  return new TransferError(REASONS[status] ?? message, { retryable, full: status === FULL_STATUS });
 }
