@@ -1,9 +1,8 @@
-import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { parse } from 'yaml';
-import { readFileSync } from 'node:fs';
 
 /**
  * Takes the screenshots of the documentation (`docs/images/page-*.png`) of a running federation with the demo:
