@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import axeCore from 'axe-core';
@@ -105,6 +105,18 @@ describe('page: sign-in', () => {
     await page.getByText('As administrator').waitFor();
   });
 
+  pageTest('page: a user signs in on another device', async (page, context) => {
+    await page.getByRole('button', { name: 'Sign in on another device' }).click();
+    const link = page.getByRole('link', { name: /\/device/ });
+    const other = await context.newPage();
+    await other.goto((await link.getAttribute('href')) ?? '');
+    await other.getByRole('button', { name: /alice/i }).click();
+    await other.getByText('You are logged in as Alice').waitFor();
+    await page.getByRole('heading', { name: 'Federation' }).waitFor();
+    await page.getByText('Alice', { exact: true }).waitFor();
+    assert.equal(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'), '[{},{}]');
+  });
+
   pageTest('page: a code that this page did not ask for is not redeemed', async (page) => {
     await page.goto(`${manager.url}/ui/?code=stolen&state=of-another-page`);
     await page.getByText('this sign-in was not started here').waitFor();
@@ -149,6 +161,86 @@ describe('page: work', () => {
     await page.getByLabel('Input').fill('browser');
     await page.getByRole('button', { name: 'Run and wait' }).click();
     await page.locator('pre.log').getByText('hello browser').waitFor();
+  });
+
+  pageTest(
+    'page: an interrupted upload of a large file goes on after a reload, without the parts that are stored',
+    async (page) => {
+      await signIn(page, 'alice');
+      await goTo(page, 'Data');
+      await page.getByLabel('New bucket').fill('large-files');
+      await page.getByRole('button', { name: 'Create', exact: true }).click();
+      await page.getByRole('link', { name: 'large-files' }).click();
+      const path = join(directory, 'large.bin');
+      writeFileSync(path, Buffer.alloc(20 * 1024 * 1024, 'x'));
+      const parts: string[] = [];
+      const isPart = (url: URL) => url.searchParams.has('partNumber');
+      await page.route(isPart, (route) => {
+        const number = new URL(route.request().url()).searchParams.get('partNumber') ?? '';
+        return number === '3' ? route.abort() : route.continue();
+      });
+      await page.locator('input[type=file]').setInputFiles(path);
+      await page.getByText('the object store does not answer').waitFor();
+      await page.unroute(isPart);
+      await page.reload();
+      await signInAgain(page);
+      page.on('request', (request) => {
+        const number = new URL(request.url()).searchParams.get('partNumber');
+        if (number !== null && request.method() === 'PUT') parts.push(number);
+      });
+      await page.locator('input[type=file]').setInputFiles(path);
+      await page.getByText('uploaded').waitFor();
+      assert.deepEqual(parts, ['3']);
+      await page.getByRole('cell', { name: '20.0 MiB' }).waitFor();
+    },
+  );
+
+  pageTest('page: files are shown by their kind, shared by a link, and deleted', async (page) => {
+    await signIn(page, 'alice');
+    await page.goto(`${manager.url}/ui/data/large-files`);
+    await signInAgain(page);
+    const table = { name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('city,people\n"Lund, SE",94000\n') };
+    const document = { name: 'paper.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.4\n%%EOF\n') };
+    await page.locator('input[type=file]').setInputFiles([table, document]);
+    await page.getByText('uploaded').nth(1).waitFor();
+    await page.getByRole('button', { name: 'paper.pdf' }).click();
+    assert.match((await page.locator('dialog iframe').getAttribute('src')) ?? '', /^blob:/);
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+
+    await page.getByRole('button', { name: 'table.csv' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('cell', { name: 'Lund, SE' }).waitFor();
+    await dialog.getByText('Link for others').click();
+    await dialog.getByLabel('Expires after').selectOption('1 day');
+    await dialog.getByRole('button', { name: 'Create the link' }).click();
+    const link = await dialog.getByRole('textbox', { name: 'Link for others' }).inputValue();
+    assert.equal(new URL(link).searchParams.get('X-Amz-Expires'), '86400');
+    assert.match(await (await fetch(link)).text(), /Lund/);
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog', { name: 'Delete table.csv?' }).getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'table.csv' }).waitFor({ state: 'detached' });
+
+    await page.getByText('Visibility: private').click();
+    await page.getByLabel('Visibility').selectOption('public');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Visibility: public').waitFor();
+    await page.getByRole('button', { name: 'Delete the bucket' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete the bucket' }).click();
+    await page.getByRole('link', { name: 'large-files' }).waitFor({ state: 'detached' });
+  });
+
+  pageTest('page: the administrator sees checks and audit records, a user does not', async (page) => {
+    await page.getByText('As administrator').click();
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await goTo(page, 'Cluster');
+    await page.getByRole('cell', { name: 'the manager can do its work' }).waitFor();
+    await page.getByRole('cell', { name: 'bucket.create' }).first().waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signIn(page, 'alice');
+    await goTo(page, 'Cluster');
+    await page.getByRole('heading', { name: 'Nodes' }).waitFor();
+    assert.equal(await page.getByRole('heading', { name: 'Audit' }).count(), 0);
   });
 
   pageTest('page: another user sees neither the service nor its jobs and buckets', async (page) => {

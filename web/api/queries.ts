@@ -5,6 +5,7 @@ import type { Operations, Service } from './schema.ts';
 
 export type { Service } from './schema.ts';
 export type Status = Operations['GET /system/status']['response'];
+export type KnownClusters = Operations['GET /system/clusters']['response'];
 
 /** What the page reads, each with the key under which it is cached. */
 export const queries = {
@@ -35,6 +36,25 @@ export const queries = {
       queryKey: ['status'],
       queryFn: async ({ signal }) => (await call('GET /system/status', { signal })).data,
       refetchInterval: 5_000,
+    }),
+  /** What this manager knows of the clusters of federations. */
+  clusters: () =>
+    queryOptions({
+      queryKey: ['clusters'],
+      queryFn: async ({ signal }) => (await call('GET /system/clusters', { signal })).data,
+      refetchInterval: 5_000,
+    }),
+  checks: () =>
+    queryOptions({
+      queryKey: ['checks'],
+      queryFn: async ({ signal }) => (await call('GET /system/checks', { signal })).data.checks,
+      refetchInterval: 30_000,
+    }),
+  audit: () =>
+    queryOptions({
+      queryKey: ['audit'],
+      queryFn: async ({ signal }) => (await call('GET /system/audit', { signal })).data.records,
+      refetchInterval: 15_000,
     }),
   info: () =>
     queryOptions({

@@ -73,6 +73,51 @@ export async function startSignIn({ issuer, client_id, scope }: PageIssuer, logi
   location.assign(url);
 }
 
+/** A sign-in on another device (RFC 8628). */
+export interface DeviceSignIn {
+  readonly device_code: string;
+  readonly user_code: string;
+  readonly verification_uri: string;
+  readonly verification_uri_complete?: string;
+  readonly expires_in: number;
+  readonly interval: number;
+}
+
+/** Whether users of this issuer can sign in on another device. */
+export async function offersDeviceCode(issuer: string): Promise<boolean> {
+  const response = await fetch(`/ui/sign-in?${new URLSearchParams({ issuer })}`, { credentials: 'omit' });
+  return response.ok && ((await response.json()) as { device?: boolean }).device === true;
+}
+
+export async function startDeviceSignIn(issuer: string): Promise<DeviceSignIn> {
+  const response = await post('/ui/sign-in/device', { issuer });
+  if (!response.ok) throw new Error(await readProblem(response));
+  return (await response.json()) as DeviceSignIn;
+}
+
+/** Waits until the user has answered on the other device. Undefined if it was aborted or the code has expired. */
+export async function finishDeviceSignIn(
+  issuer: string,
+  device: DeviceSignIn,
+  signal: AbortSignal,
+): Promise<Tokens | undefined> {
+  const expiresAt = Date.now() + device.expires_in * 1000;
+  let wait = device.interval;
+  while (!signal.aborted && Date.now() < expiresAt) {
+    await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+    if (signal.aborted) return undefined;
+    const response = await post('/ui/sign-in/token', {
+      issuer,
+      grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
+      device_code: device.device_code,
+    });
+    if (response.status !== 202) return signal.aborted ? undefined : readTokens(issuer, response);
+    // RFC 8628 §3.5: five seconds more for this and all later requests.
+    if (((await response.json()) as { pending: string }).pending === 'slow_down') wait += 5;
+  }
+  return undefined;
+}
+
 /** Called when the page loads: redeems the code if the issuer has sent the user back with one. */
 export async function finishSignIn(): Promise<Tokens | undefined> {
   const answer = new URLSearchParams(location.search);
@@ -97,13 +142,18 @@ export async function refresh({ issuer, refreshToken = '' }: Tokens): Promise<To
   return { ...renewed, refreshToken: renewed.refreshToken ?? refreshToken };
 }
 
-async function redeem(issuer: string, fields: Readonly<Record<string, string>>): Promise<Tokens> {
-  const response = await fetch('/ui/sign-in/token', {
+const redeem = async (issuer: string, fields: Readonly<Record<string, string>>): Promise<Tokens> =>
+  readTokens(issuer, await post('/ui/sign-in/token', { issuer, ...fields }));
+
+const post = (path: string, body: Readonly<Record<string, string>>) =>
+  fetch(path, {
     method: 'POST',
     credentials: 'omit',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ issuer, ...fields }),
+    body: JSON.stringify(body),
   });
+
+async function readTokens(issuer: string, response: Response): Promise<Tokens> {
   if (response.status === 401) throw new SignInRefused(await readProblem(response));
   if (!response.ok) throw new Error(await readProblem(response));
   const given = (await response.json()) as { access_token: string; refresh_token?: string; expires_in?: number };

@@ -10,6 +10,9 @@ export type Session =
   | { readonly kind: 'admin'; readonly name: string }
   | { readonly kind: 'user'; readonly name: string; readonly uid: string; readonly issuer: string };
 
+/** What the browser keeps for the user who is signed in: names of interrupted uploads, never credentials. */
+export const KEPT_FOR_USER = 'oscar.uploads';
+
 const NOBODY: Session = { kind: 'none', expired: false };
 
 /** Refreshed this long before they expire, so that no request is sent with a token that expires on its way. */
@@ -51,6 +54,8 @@ export function signInAsUser(given: Tokens): void {
 }
 
 export function signOut(): void {
+  // The names of files whose upload was interrupted are for this user only.
+  localStorage.removeItem(KEPT_FOR_USER);
   change(NOBODY);
 }
 

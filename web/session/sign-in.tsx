@@ -1,7 +1,17 @@
 import { type FormEvent, useEffect, useState } from 'react';
 import { readField } from '../lib/form.ts';
 import { TEXTS } from '../texts.ts';
-import { finishSignIn, type PageConfig, type PageIssuer, readPageConfig, startSignIn } from './oidc.ts';
+import {
+  type DeviceSignIn,
+  finishDeviceSignIn,
+  finishSignIn,
+  offersDeviceCode,
+  type PageConfig,
+  type PageIssuer,
+  readPageConfig,
+  startDeviceSignIn,
+  startSignIn,
+} from './oidc.ts';
 import { signInAsAdmin, signInAsUser } from './session.ts';
 
 export function SignIn({ expired }: { expired: boolean }) {
@@ -49,11 +59,61 @@ export function SignIn({ expired }: { expired: boolean }) {
                 {TEXTS.signIn.with(issuer.issuer)}
               </button>
             )}
+            <OnOtherDevice issuer={issuer.issuer} onProblem={fail} />
           </div>
         ))}
       </div>
       <AdminForm onProblem={setProblem} open={config?.issuers.length === 0} />
     </main>
+  );
+}
+
+/** For browsers that must not see the password of the user, and for issuers that do not know the address of this page. */
+function OnOtherDevice({ issuer, onProblem }: { issuer: string; onProblem: (error: unknown) => void }) {
+  const [offered, setOffered] = useState(false);
+  const [device, setDevice] = useState<DeviceSignIn>();
+  useEffect(() => {
+    // An issuer that does not answer is reported when the user chooses it.
+    offersDeviceCode(issuer).then(setOffered, () => setOffered(false));
+  }, [issuer]);
+  useEffect(() => {
+    if (!device) return undefined;
+    const stop = new AbortController();
+    finishDeviceSignIn(issuer, device, stop.signal)
+      .then((tokens) => {
+        if (tokens) signInAsUser(tokens);
+        else if (!stop.signal.aborted) throw new Error(TEXTS.signIn.deviceExpired);
+      })
+      .catch((error: unknown) => {
+        setDevice(undefined);
+        onProblem(error);
+      });
+    return () => stop.abort();
+    // biome-ignore lint/correctness/useExhaustiveDependencies: one sign-in for each code
+  }, [device]);
+  if (!offered) return null;
+  if (!device) {
+    const start = () => void startDeviceSignIn(issuer).then(setDevice, onProblem);
+    return (
+      <button type="button" onClick={start}>
+        {TEXTS.signIn.device}
+      </button>
+    );
+  }
+  return (
+    <div className="panel" role="status">
+      <p>{TEXTS.signIn.deviceOpen}</p>
+      <p>
+        <a href={device.verification_uri_complete ?? device.verification_uri} target="_blank" rel="noreferrer">
+          {device.verification_uri}
+        </a>
+      </p>
+      <p className="mono user-code">{device.user_code}</p>
+      <p className="quiet">{TEXTS.signIn.deviceWaiting}</p>
+      <button type="button" onClick={() => setDevice(undefined)}>
+        {TEXTS.signIn.deviceStop}
+      </button>
+    </div>
   );
 }
 

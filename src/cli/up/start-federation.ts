@@ -139,7 +139,9 @@ function banner(
   const people = PEOPLE.map(({ login }) => `${login} (password ${login})`).join(', ');
   const config = place === './.oscar' ? '' : `OSCAR_CONFIG_FILE=${place}/config.yaml `;
   const commands = ['login alice --password alice', ...(clusters.length < QUICKSTART ? ['status', 'get'] : TRY)];
-  const facts = `
+  const [first] = clusters;
+  const page = first ? `\nOpen ${managerEndpoint(first)}/ui/ in a browser and sign in as ${PEOPLE[0]?.login}.\n` : '';
+  const facts = `${page}
 ${formatTable(clusters, COLUMNS)}
 
 Users         ${people}, at the issuer ${issuer}

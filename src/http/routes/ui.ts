@@ -64,6 +64,8 @@ function securityHeaders(storeEndpoint: string): Record<string, string> {
     'img-src': `'self' data: blob:${store}`,
     'font-src': "'self'",
     'connect-src': `'self'${store}`,
+    // PDF documents that the page has downloaded, with a type that it sets itself.
+    'frame-src': 'blob:',
     'object-src': "'none'",
     'base-uri': "'none'",
     'form-action': "'none'",

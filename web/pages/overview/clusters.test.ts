@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Live } from '../../api/live.ts';
 import type { Service } from '../../api/queries.ts';
 import { toGraph } from './clusters.ts';
-import { placeClusters } from './places.ts';
+import { placeClusters, SMALL_CARD } from './places.ts';
 
 const live = (parts: Partial<Live> = {}): Live => ({
   connected: true,
@@ -62,13 +62,25 @@ test('graph: running jobs are counted at their cluster, queued jobs at this one'
   );
 });
 
+test('graph: a cluster tells what is wrong there, and why', () => {
+  const away = { service: 's', member: 'a/s', state: 'unreachable', reason: 'no answer', at: '' } as const;
+  const known = { clusters: [{ cluster_id: 'a', self: false, problem: 'connection refused' }], conditions: [] };
+  const { clusters } = toGraph(
+    [service('s', 'star', ['a'])],
+    live({ members: new Map([['s a/s', away]]) }),
+    known,
+    'home',
+  );
+  assert.deepEqual(clusters[1]?.problems, ['s: unreachable, no answer', 'connection refused']);
+});
+
 test('graph: no two of 120 clusters are drawn on each other', () => {
   const ids = Array.from({ length: 120 }, (_, index) => `cluster-${index}`);
-  const places = [...placeClusters(ids).values()];
+  const places = [...placeClusters(ids, SMALL_CARD).values()];
   assert.equal(places.length, 120);
   for (const [index, one] of places.entries()) {
     for (const other of places.slice(index + 1)) {
-      const apart = Math.abs(one.x - other.x) >= 190 || Math.abs(one.y - other.y) >= 96;
+      const apart = Math.abs(one.x - other.x) >= SMALL_CARD.width || Math.abs(one.y - other.y) >= SMALL_CARD.height;
       assert.ok(apart, `${JSON.stringify(one)} and ${JSON.stringify(other)}`);
     }
   }

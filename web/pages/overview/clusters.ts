@@ -1,6 +1,11 @@
 import type { JobSummary, Live, MemberState } from '../../api/live.ts';
 import { isEnded } from '../../api/live.ts';
-import { membersOf, type Service, type Status } from '../../api/queries.ts';
+import { type KnownClusters, membersOf, type Service } from '../../api/queries.ts';
+
+type KnownCluster = KnownClusters['clusters'][number];
+
+/** How one resource of a cluster is shared out. */
+export type Resource = NonNullable<KnownCluster['cpu']>;
 
 /** A cluster of the federation, as the manager that serves the page knows it. */
 export interface ClusterNode {
@@ -10,19 +15,13 @@ export interface ClusterNode {
   readonly services: readonly string[];
   readonly states: readonly MemberState[];
   readonly running: number;
+  /** Jobs on their way there, or whose results are on their way back. */
+  readonly travelling: number;
   readonly queued: number;
-  readonly capacity?: Capacity;
-}
-
-export interface Capacity {
-  readonly cpu: Amount;
-  readonly memory: Amount;
-  readonly gpu: number;
-}
-
-interface Amount {
-  readonly used: number;
-  readonly total: number;
+  /** Absent before the first answer of the manager. */
+  readonly known?: KnownCluster | undefined;
+  /** What is wrong there, in words. */
+  readonly problems: readonly string[];
 }
 
 export interface ClusterLink {
@@ -43,7 +42,7 @@ const WORST_FIRST = ['conflict', 'unreachable', 'removed-by-owner', 'removing', 
 export function toGraph(
   services: readonly Service[],
   live: Live,
-  status: Status | undefined,
+  known: KnownClusters | undefined,
   self: string,
 ): FederationGraph {
   const federated = services.filter((service) => membersOf(service).some(({ type }) => type === 'oscar'));
@@ -64,21 +63,37 @@ export function toGraph(
     }
   }
   const jobs = countJobs(live.jobs.values(), self);
+  const facts = new Map(known?.clusters.map((each) => [each.cluster_id, each]));
+  const states = Map.groupBy(live.members.values(), ({ member }) => member.replace(/\/.*$/, ''));
+  const replicas = new Map<string, string[]>([...ids].map((id) => [id, []]));
+  for (const service of federated) {
+    for (const id of new Set([self, ...membersOf(service).map(({ cluster_id }) => cluster_id)])) {
+      replicas.get(id)?.push(service.name);
+    }
+  }
   const clusters = [...ids].map((id): ClusterNode => {
     const isSelf = id === self;
+    const there = states.get(id) ?? [];
     return {
       id,
       isSelf,
-      services: federated
-        .filter((each) => isSelf || membersOf(each).some(({ cluster_id }) => cluster_id === id))
-        .map(({ name }) => name),
-      states: [...live.members.values()].filter(({ member }) => member.startsWith(`${id}/`)),
+      services: replicas.get(id) ?? [],
+      states: there,
       running: jobs.running.get(id) ?? 0,
-      queued: isSelf ? jobs.queued : 0,
-      ...(isSelf && status && { capacity: capacityOf(status) }),
+      travelling: jobs.travelling.get(id) ?? 0,
+      queued: isSelf ? jobs.queued : (facts.get(id)?.queued ?? 0),
+      known: facts.get(id),
+      problems: problemsOf(there, facts.get(id)),
     };
   });
   return { clusters, links: [...links.values()].filter(({ from, to }) => from !== to) };
+}
+
+function problemsOf(states: readonly MemberState[], known: KnownCluster | undefined): string[] {
+  const members = states
+    .filter(({ state }) => state !== 'ready')
+    .map(({ service, state, reason }) => `${service}: ${state}${reason === undefined ? '' : `, ${reason}`}`);
+  return [...members, ...(known?.problem === undefined ? [] : [known.problem])];
 }
 
 function stateOf(service: string, cluster: string, members: Live['members']): string {
@@ -94,26 +109,20 @@ function addLink(links: Map<string, ClusterLink>, link: ClusterLink): void {
   if (!known || WORST_FIRST.indexOf(link.state) < WORST_FIRST.indexOf(known.state)) links.set(key, link);
 }
 
+/** States in which a job, or its result, is between two clusters. */
+const TRAVELLING = new Set(['offering', 'delegated', 'committing']);
+
 function countJobs(jobs: Iterable<JobSummary>, self: string) {
   const running = new Map<string, number>();
+  const travelling = new Map<string, number>();
+  const add = (counts: Map<string, number>, place: string) => counts.set(place, (counts.get(place) ?? 0) + 1);
   let queued = 0;
   for (const job of jobs) {
     if (isEnded(job)) continue;
-    if (job.phase === 'Running') {
-      const place = job.place ?? self;
-      running.set(place, (running.get(place) ?? 0) + 1);
-    } else queued++;
+    const place = job.place ?? self;
+    if (place !== self && TRAVELLING.has(job.state)) add(travelling, place);
+    if (job.phase === 'Running') add(running, place);
+    else queued++;
   }
-  return { running, queued };
-}
-
-function capacityOf({ cluster }: Status): Capacity {
-  const nodes = cluster.nodes ?? [];
-  const sum = (read: (node: (typeof nodes)[number]) => number | undefined) =>
-    nodes.reduce((total, node) => total + (read(node) ?? 0), 0);
-  return {
-    cpu: { used: sum(({ cpu }) => cpu.request_cores), total: sum(({ cpu }) => cpu.capacity_cores) },
-    memory: { used: sum(({ memory }) => memory.request_bytes), total: sum(({ memory }) => memory.capacity_bytes) },
-    gpu: sum(({ gpu }) => gpu),
-  };
+  return { running, travelling, queued };
 }

@@ -4,14 +4,15 @@ import { jobKey, type Live, useLive } from '../../api/live.ts';
 import { queries, type Service, useServices } from '../../api/queries.ts';
 import { JobLink } from '../../components/job-link.tsx';
 import { Link } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { Loaded, Problem } from '../../components/loaded.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { useNow } from '../../lib/clock.ts';
 import { formatAge, formatBytes, formatCores } from '../../lib/format.ts';
-import { toPath } from '../../lib/router.ts';
+import { setQuery, toPath, useLocation } from '../../lib/router.ts';
 import { TEXTS } from '../../texts.ts';
-import { type ClusterNode, toGraph } from './clusters.ts';
+import { type ClusterNode, type Resource, toGraph } from './clusters.ts';
 import { Graph } from './graph.tsx';
+import { MANY } from './places.ts';
 
 const T = TEXTS.overview;
 const RECENT = 12;
@@ -28,13 +29,19 @@ export function Overview() {
 
 function Federation({ services }: { services: readonly Service[] }) {
   const live = useLive();
-  const status = useQuery(queries.status());
+  const known = useQuery(queries.clusters());
   const config = useQuery(queries.pageConfig());
   const self = config.data?.cluster ?? '';
-  const graph = useMemo(() => toGraph(services, live, status.data, self), [services, live, status.data, self]);
+  const graph = useMemo(() => toGraph(services, live, known.data, self), [services, live, known.data, self]);
   return (
     <>
       {services.length === 0 && <StartingPoints />}
+      {known.isError && <Problem error={known.error} />}
+      {known.data?.conditions.map(({ service, type, reason }) => (
+        <p key={`${service} ${type}`} className="problem" role="alert">
+          <Link to={toPath(['services', service])}>{service}</Link>: {type}: {reason}
+        </p>
+      ))}
       <Graph graph={graph} />
       <ClusterTable clusters={graph.clusters} />
       <LatestJobs live={live} />
@@ -42,15 +49,29 @@ function Federation({ services }: { services: readonly Service[] }) {
   );
 }
 
+const COLUMNS = [T.cluster, T.state, T.replicas, T.cpu, T.memory, T.gpu, T.roundTrip, T.running, T.queued];
+
 function ClusterTable({ clusters }: { clusters: readonly ClusterNode[] }) {
+  const onlyProblems = useLocation().query.get('problems') === 'only';
+  const shown = onlyProblems ? clusters.filter(({ problems }) => problems.length > 0) : clusters;
   return (
     <section aria-label={T.table}>
+      {clusters.length > MANY && (
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={onlyProblems}
+            onChange={(event) => setQuery('problems', event.target.checked ? 'only' : '')}
+          />
+          {T.onlyProblems}
+        </label>
+      )}
       <div className="table-scroll">
         <table>
           <caption>{T.table}</caption>
           <thead>
             <tr>
-              {[T.cluster, T.state, T.replicas, T.cpu, T.memory, T.running, T.queued].map((title) => (
+              {COLUMNS.map((title) => (
                 <th key={title} scope="col">
                   {title}
                 </th>
@@ -58,48 +79,56 @@ function ClusterTable({ clusters }: { clusters: readonly ClusterNode[] }) {
             </tr>
           </thead>
           <tbody>
-            {clusters.map(({ id, isSelf, states, services, capacity, running, queued }) => (
-              <tr key={id}>
-                <th scope="row">
-                  {id} {isSelf && <span className="quiet">({TEXTS.here})</span>}
-                </th>
-                <td>
-                  {isSelf ? <StateBadge state="ready" /> : states.length === 0 ? T.unknown : null}
-                  {states.map(({ service, state, reason }) => (
-                    <div key={service}>
-                      <StateBadge state={state} /> {reason}
-                    </div>
-                  ))}
-                </td>
-                <td>
-                  {services.map((name) => (
-                    <Link key={name} to={toPath(['services', name])} className="chip">
-                      {name}
-                    </Link>
-                  ))}
-                </td>
-                <td>
-                  {capacity
-                    ? T.free(formatCores(capacity.cpu.total - capacity.cpu.used), formatCores(capacity.cpu.total))
-                    : T.unknown}
-                </td>
-                <td>
-                  {capacity
-                    ? T.free(
-                        formatBytes(capacity.memory.total - capacity.memory.used),
-                        formatBytes(capacity.memory.total),
-                      )
-                    : T.unknown}
-                </td>
-                <td>{running}</td>
-                <td>{isSelf ? queued : ''}</td>
-              </tr>
+            {shown.map((cluster) => (
+              <ClusterRow key={cluster.id} cluster={cluster} />
             ))}
           </tbody>
         </table>
       </div>
     </section>
   );
+}
+
+function ClusterRow({ cluster }: { cluster: ClusterNode }) {
+  const { id, isSelf, states, services, known, running, queued } = cluster;
+  return (
+    <tr>
+      <th scope="row">
+        {isSelf ? <Link to={toPath(['cluster'])}>{id}</Link> : id}{' '}
+        {isSelf && <span className="quiet">({TEXTS.here})</span>}
+      </th>
+      <td>
+        {isSelf ? <StateBadge state="ready" /> : states.length === 0 ? T.unknown : null}
+        {states.map(({ service, state, reason }) => (
+          <div key={service}>
+            <StateBadge state={state} /> {reason}
+          </div>
+        ))}
+        {known?.problem !== undefined && <div className="trouble">{known.problem}</div>}
+      </td>
+      <td>
+        {services.map((name) => (
+          <Link key={name} to={toPath(['services', name])} className="chip">
+            {name}
+          </Link>
+        ))}
+      </td>
+      <td>{share(known?.cpu, formatCores)}</td>
+      <td>{share(known?.memory, formatBytes)}</td>
+      <td>{share(known?.gpu, String)}</td>
+      <td>{known?.round_trip_ms === undefined ? '' : T.milliseconds(known.round_trip_ms)}</td>
+      <td>{running}</td>
+      <td>{queued}</td>
+    </tr>
+  );
+}
+
+function share(resource: Resource | undefined, format: (amount: number) => string): string {
+  if (!resource) return T.unknown;
+  const { total, free, promised } = resource;
+  if (total === 0) return TEXTS.none;
+  const text = T.free(format(free), format(total));
+  return promised > 0 ? `${text}, ${T.promisedAmount(format(promised))}` : text;
 }
 
 function LatestJobs({ live }: { live: Live }) {
