@@ -33,7 +33,9 @@ const InfoSchema = Type.Object(
         {
           user_ids: Type.Boolean({ description: 'each script has a user id of its own' }),
           namespaces: Type.Boolean({ description: 'each script has PID, mount and IPC namespaces of its own' }),
-          enforced: Type.Array(Type.String(), { description: 'limits that the kernel enforces; disk is always sampled' }),
+          enforced: Type.Array(Type.String(), {
+            description: 'limits that the kernel enforces; disk is always sampled',
+          }),
           reason: Type.Optional(Type.String({ description: 'why there are no namespaces' })),
         },
         { description: 'what separates scripts that run as plain processes' },

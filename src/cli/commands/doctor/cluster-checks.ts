@@ -160,7 +160,8 @@ export function checkIsolation(id: string, { isolation }: SystemInfo): Check[] {
     const sentence = `scripts are not isolated: users can reach each other's files, processes and secrets: ${isolation.reason}`;
     return [warned(id, 'isolation', printable(sentence))];
   }
-  const limits = isolation.enforced.length > 0 ? `, the kernel enforces ${isolation.enforced.join(', ')}, disk is sampled` : '';
+  const limits =
+    isolation.enforced.length > 0 ? `, the kernel enforces ${isolation.enforced.join(', ')}, disk is sampled` : '';
   return [passed(id, 'isolation', printable(`scripts run in namespaces of their own${limits}`))];
 }
 
