@@ -191,13 +191,14 @@ class ContainerLauncher implements DockerLauncher {
   #checkDiskLater(): void {
     const { maxDisk } = this.#options;
     if (maxDisk === undefined || this.#diskTimer || this.#closed.signal.aborted) return;
-    this.#diskTimer = setTimeout(async () => {
-      // A check fails if the engine does not answer. The next one covers for it.
-      for (const run of this.#running.values()) await run.checkDisk(maxDisk).catch(() => undefined);
-      this.#diskTimer = undefined;
-      if (this.#running.size > 0) this.#checkDiskLater();
-    }, DISK_INTERVAL_MS);
-    this.#diskTimer.unref();
+    this.#diskTimer = setTimeout(() => void this.#checkDisk(maxDisk), DISK_INTERVAL_MS).unref();
+  }
+
+  async #checkDisk(maxDisk: number): Promise<void> {
+    // A check fails if the engine does not answer. The next one covers for it.
+    for (const run of this.#running.values()) await run.checkDisk(maxDisk).catch(() => undefined);
+    this.#diskTimer = undefined;
+    if (this.#running.size > 0) this.#checkDiskLater();
   }
 
   async #takeOwnership(order: LaunchOrder): Promise<void> {
