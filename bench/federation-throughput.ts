@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { POLICY_NAMES, type PolicyName } from '../src/model/service/index.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { createDelegated, type Delegating, startDelegating, submitAll } from './support/delegating.ts';
-import { endedWell, type TimedJob, timeOf } from './support/job-manager.ts';
+import { endedWell, idle, scriptService, startJobManager, type TimedJob, timeOf } from './support/job-manager.ts';
 import { median } from './support/statistics.ts';
 import { type BenchUser, startUser } from './support/user.ts';
 
@@ -45,6 +45,8 @@ export const figures = {
   'always-1000-far': goal('… over links of 50 ms: 64 jobs of 1 s, `always`'),
   'saturated-10000-far': goal('… over links of 50 ms: 48 jobs of 10 s, `saturated`'),
   'always-10000-far': goal('… over links of 50 ms: 48 jobs of 10 s, `always`'),
+  'alone-200': busy('one manager with all 16 slots, 240 jobs of 0.2 s'),
+  'alone-1000': busy('one manager with all 16 slots, 64 jobs of 1 s'),
   fewestDelegated: {
     what: 'delegated jobs of the first burst of 240, the policy with the fewest',
     unit: 'jobs',
@@ -72,6 +74,8 @@ export async function run(): Promise<Measured<typeof figures>> {
       measured['fewestDelegated'] = await fewestDelegated(delegating, user);
     }
     for (const each of [SHORT, MIDDLE, LONG]) {
+      const alone = `alone-${each.scriptMs}`;
+      if (link === 'near' && alone in figures && isWanted(alone)) measured[alone] = await measureAlone(user, each);
       for (const mode of ['saturated', 'always'] as const) {
         const name = `${mode}-${each.scriptMs}-${link}`;
         if (isWanted(name)) measured[name] = await measure(delegating, user, mode, each);
@@ -92,6 +96,24 @@ async function measure(delegating: Delegating, user: BenchUser, mode: Mode, { sc
     const ended = await runBurst(delegating, user, { name, mode, scriptMs, jobs, policy: 'static' });
     const course = toCourse(ended, scriptMs);
     process.stderr.write(`  ${name}: ${course.busy.toFixed(1)} % busy, ${Math.round(course.elapsed)} ms\n`);
+    shares.push(course.busy);
+  }
+  return median(rounds > 1 ? shares.slice(1) : shares);
+}
+
+/** The same scripts on as many slots of one manager: what a federation loses beyond this, delegation costs. */
+async function measureAlone(user: BenchUser, { scriptMs, jobs, rounds }: Case): Promise<number> {
+  const settings = { OSCAR_LOCAL_CPU: String(SLOTS), OSCAR_LOCAL_MEMORY: '100Ti' };
+  const definition = scriptService('alone', `sleep ${scriptMs / 1_000}`, { cpu: '1', memory: '64Mi' });
+  const shares: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    await using alone = await startJobManager(user, definition, { settings });
+    await submitAll(alone.manager.url, 'alone', alone.token, jobs);
+    await idle(alone, user.as, 'alone', LOOK_EVERY_MS);
+    const course = toCourse(await endedWell(alone, user.as, 'alone'), scriptMs);
+    process.stderr.write(
+      `  alone-${scriptMs}-${round}: ${course.busy.toFixed(1)} % busy, ${Math.round(course.elapsed)} ms\n`,
+    );
     shares.push(course.busy);
   }
   return median(rounds > 1 ? shares.slice(1) : shares);

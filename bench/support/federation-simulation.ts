@@ -58,6 +58,8 @@ export interface SimulationOptions {
 export interface SimulationResult {
   /** The share of slot time in which a script of a job ran that counted, from the first job to the start of the last, in %. */
   readonly utilisation: number;
+  /** The same until 95 % of the jobs have started: the last ones may be repeats of jobs whose members died. */
+  readonly bulkUtilisation: number;
   readonly meanWaitSeconds: number;
   readonly p99WaitSeconds: number;
   readonly requestsPerJob: number;
@@ -752,12 +754,11 @@ class Tally {
   }
 
   result({ clock, network, options }: World): SimulationResult {
-    const lastStart = this.#starts.reduce((last, at) => Math.max(last, at), 0);
+    const starts = this.#starts.toSorted();
     const waits = this.#starts.map((at, job) => (at - (this.#accepted[job] ?? 0)) / 1000);
-    const ran = this.#starts.reduce((sum, at, job) => sum + Math.min(this.#ends[job] ?? at, lastStart) - at, 0);
-    const available = this.#slots.reduce((sum, { at, change }) => sum + change * Math.max(0, lastStart - at), 0);
     return {
-      utilisation: (100 * ran) / available,
+      utilisation: this.#busyUntil(starts.at(-1) ?? 0),
+      bulkUtilisation: this.#busyUntil(starts[Math.floor(0.95 * (starts.length - 1))] ?? 0),
       meanWaitSeconds: waits.reduce((sum, wait) => sum + wait, 0) / waits.length,
       p99WaitSeconds: percentile([...waits], 99),
       requestsPerJob: network.requests / options.jobs,
@@ -768,5 +769,13 @@ class Tally {
       leasesExpired: this.#leasesExpired,
       seconds: clock.now() / 1000,
     };
+  }
+
+  /** The share of slot time until then in which a script ran, in %. */
+  #busyUntil(end: number): number {
+    let [ran, available] = [0, 0];
+    for (const [job, at] of this.#starts.entries()) ran += Math.max(0, Math.min(this.#ends[job] ?? at, end) - at);
+    for (const { at, change } of this.#slots) available += change * Math.max(0, end - at);
+    return (100 * ran) / available;
   }
 }

@@ -2,7 +2,7 @@
 
 /**
  * Members of one federation. With a larger value, a decision about a job and a change of the federation take longer, both in
- * proportion; `bench/simulate` has measured 1,000.
+ * proportion (`bench/simulate`).
  */
 export const MAX_MEMBERS = 1_000;
 
