@@ -6,7 +6,7 @@ import { KubernetesCapacity } from './capacity.ts';
 import { nodeInfo as aNode } from './node-info.fixture.ts';
 import { NOTHING, sum } from './quantities.ts';
 
-/** What happens to a cluster, and what is then asked for, in any order. */
+/** Events of a cluster and requests for room, in any order. */
 type Step =
   | { readonly kind: 'node'; readonly name: string; readonly cpu: number; readonly takesWork: boolean }
   | { readonly kind: 'no node'; readonly name: string }
@@ -17,7 +17,7 @@ type Step =
 
 const NODES = ['a', 'b', 'c'];
 const ROOMS = ['x', 'y', 'z'];
-/** Two attempts of each room, and pods of others. */
+/** Two attempts for each reservation, and pods of other programs. */
 const PODS = [...ROOMS.flatMap((room) => [`${room}-1`, `${room}-2`]), 'other-1', 'other-2'];
 const roomOf = (uid: string) => ROOMS.find((room) => uid.startsWith(`${room}-`));
 
@@ -42,7 +42,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { maxLength: 60 },
 );
 
-/** The same, from what is there now and without keeping any sum. */
+/** The model: computes the same from the current objects, without keeping sums. */
 class Model {
   readonly nodes = new Map<string, { cpu: number; takesWork: boolean }>();
   readonly pods = new Map<string, { on: string | undefined; cpu: number }>();
@@ -90,7 +90,7 @@ function take(step: Step, capacity: KubernetesCapacity, model: Model): void {
       model.nodes.delete(step.name);
       return capacity.removeNode(step.name);
     case 'pod': {
-      // A pod that is on a node stays there.
+      // A pod does not move from its node.
       const on = model.pods.get(step.uid)?.on ?? step.on;
       model.pods.set(step.uid, { on, cpu: step.cpu });
       if (on !== undefined) model.settle(step.uid);
@@ -134,7 +134,7 @@ test('capacity (model): in any order of events, everything counts once and nothi
           [...model.nodes.keys()].toSorted(),
         );
         for (const { name: on, requested } of seen) assert.ok(requested.cpu >= model.podsOn(on));
-        // With no node that takes work, what waits is expected nowhere.
+        // Without a schedulable node, reservations count on no node.
         if (model.usable.length === 0) continue;
         assert.equal(seen.map(({ requested }) => requested).reduce(sum, NOTHING).cpu, model.expected());
       }

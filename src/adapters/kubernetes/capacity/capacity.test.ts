@@ -35,7 +35,7 @@ function toldBy(capacity: KubernetesCapacity) {
       times = 0;
     },
     isNotTold: async () => {
-      // Whoever is told is told in the turn after the next.
+      // Listeners are called two turns of the event loop later.
       await new Promise(setImmediate);
       await new Promise(setImmediate);
       assert.equal(times, 0);

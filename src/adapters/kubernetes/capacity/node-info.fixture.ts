@@ -6,7 +6,7 @@ export interface NodeSample extends Partial<Omit<NodeInfo, 'total' | 'state'>> {
   readonly gpu?: number;
 }
 
-/** A worker that is well, unless told otherwise. */
+/** A healthy worker node, unless the options say otherwise. */
 export function nodeInfo({ cpu = 0, memory = 0, gpu = 0, ...more }: NodeSample): NodeInfo {
   return {
     total: { cpu, memory, gpu },

@@ -26,7 +26,7 @@ const FOUND = {
 const NO_SUCH_API = { status: 404, body: { reason: 'NotFound', message: 'the server could not find it' } };
 const DOWN = { status: 503, body: { reason: 'ServiceUnavailable', message: 'metrics-server does not answer' } };
 
-/** Says of the usage of nodes what it is told to, as an API server would. */
+/** An API server that reports the given usage of nodes. */
 async function serving(t: TestContext, first: Answer) {
   const asked: string[] = [];
   const now = { answer: first };

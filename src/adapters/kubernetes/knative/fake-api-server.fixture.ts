@@ -7,7 +7,7 @@ import { HttpClient } from '../../../lib/http/index.ts';
 import { Api } from '../client/api.ts';
 import type { KubeObject, Stored } from '../client/kinds.ts';
 
-/** What becomes of a request: nobody hears it, or it is done and nobody hears of that, or it is refused. */
+/** What happens to a request: it is lost, it is executed and its answer is lost, or it is rejected. */
 export type Fault = 'away' | 'unanswered' | { readonly status: number; readonly message: string };
 
 interface Watch {
@@ -16,19 +16,19 @@ interface Watch {
   readonly response: ServerResponse;
 }
 
-/** Of `/api/v1/namespaces/x/secrets/y`: the kind in its namespace, or in all of them, and the name. */
+/** Parses `/api/v1/namespaces/x/secrets/y`: the kind in its namespace or in all namespaces, and the name. */
 const PATH = /^\/apis?\/(?:v1|[^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+))?$/;
 
-/** As much of an API server as records need, in memory: whoever needs a real one is in test/kubernetes. */
+/** The part of an API server that records need, in memory. Tests with a real one are in test/kubernetes. */
 export class FakeApiServer {
   readonly #objects = new Map<string, Stored<KubeObject>>();
   readonly #watches = new Set<Watch>();
   readonly #server: Server = createServer((request, response) => void this.#answer(request, response));
   readonly #opened: Api[] = [];
   #version = 1;
-  /** Asked before each request. */
+  /** Called before each request. */
   fault: (method: string, path: string) => Fault | undefined = () => undefined;
-  /** Method and path of each request that came. */
+  /** Method and path of each received request. */
   readonly heard: string[] = [];
 
   static async start(): Promise<FakeApiServer> {
@@ -43,7 +43,7 @@ export class FakeApiServer {
     this.#server.close().closeAllConnections();
   }
 
-  /** As one manager has it, with little patience. */
+  /** The API client of one manager, with short timeouts. */
   api(): Api {
     const url = new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`);
     const client = new HttpClient({ verify: true });
@@ -59,12 +59,12 @@ export class FakeApiServer {
     return api;
   }
 
-  /** Of that kind, as they are by now. */
+  /** The current objects of that kind. */
   all(plural: string): Stored<KubeObject>[] {
     return [...this.#objects].flatMap(([key, object]) => (key.startsWith(`${plural}/`) ? object : []));
   }
 
-  /** As somebody else would make or change one. */
+  /** Creates or changes an object, as another program would. */
   put(plural: string, object: KubeObject): void {
     this.#write(`${plural}/${object.metadata.namespace ?? ''}/${object.metadata.name}`, object);
   }
@@ -105,7 +105,7 @@ export class FakeApiServer {
       response.flushHeaders();
       this.#watches.add(watch);
       response.on('close', () => this.#watches.delete(watch));
-      // What has happened since the list.
+      // The changes since the list.
       for (const [key, object] of this.#objects)
         if (key.startsWith(path) && Number(object.metadata.resourceVersion) > Number(query.get('resourceVersion')))
           tell(watch, 'ADDED', object);

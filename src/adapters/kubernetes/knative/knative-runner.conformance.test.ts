@@ -36,7 +36,7 @@ async function make(): Promise<RunnerUnderTest> {
   };
 }
 
-/** Whatever is started here is a call. */
+/** All attempts here are calls. */
 function calling(runner: KnativeRunner): KnativeRunner {
   const start = runner.start.bind(runner);
   runner.start = (attempt) => start(asCall(attempt));

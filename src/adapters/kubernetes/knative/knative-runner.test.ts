@@ -14,7 +14,7 @@ import { asCall, KnativeFixture, NAMESPACE } from './knative.fixture.ts';
 const attemptOf = (script: string, more: Partial<Attempt> = {}): Attempt =>
   asCall({ ...ATTEMPT, name: `svc-${randomUUID()}`, script, ...more });
 
-/** The API server makes what is to be made next, and is away before it can say so. */
+/** The API server executes the next create and disconnects before it answers. */
 function leaveAfterCreate({ server }: KnativeFixture): void {
   let away = false;
   server.fault = (method) => {
@@ -172,7 +172,7 @@ test('Knative runner: a call without keys for its results is not started, and sa
 test('Knative runner: a call whose answer exceeds the limit fails if the store did not accept the rest', async (t) => {
   const place = await KnativeFixture.open(t);
   const { blobs } = place.stores;
-  // Nobody listens there.
+  // No server listens there.
   const urlToPut = async () => 'http://127.0.0.1:9/log';
   const runner = place.calls(place.calling({ blobs: changedIn(blobs, { urlToPut }) }));
   const long = attemptOf('head -c 3000000 /dev/zero | tr "\\0" x');

@@ -44,7 +44,7 @@ function made(sample: Sample = {}, settings: Partial<KnativeSettings> = {}) {
   return { service, metadata, words, pod, script, program };
 }
 
-/** What Knative takes by default; it refuses a Service with anything else in it. */
+/** The fields that Knative accepts by default; it rejects a Service with any other field. */
 const TAKEN = {
   pod: [
     'containerConcurrency',

@@ -28,7 +28,7 @@ const WATCH = { watchMs: 60_000, silenceMs: 60_000 };
 
 type Context = { after(end: () => unknown): void };
 
-/** A cluster whose calls are answered by pods that are processes of this machine. Whatever was started ends with the test. */
+/** A cluster whose pods are processes of this machine. Everything that was started ends with the test. */
 export class KnativeFixture {
   readonly server: FakeApiServer;
   readonly stores: EmbeddedStores;
@@ -46,7 +46,7 @@ export class KnativeFixture {
     const server = await FakeApiServer.start();
     const stores = await EmbeddedStores.open(scratch(t), '127.0.0.1');
     const place = new KnativeFixture(server, stores, await FakeKnative.open(t));
-    // Before the pods end, which are started later: they wait for the end of what they have.
+    // Runs before the pods end, because pods wait until their calls have ended.
     t.after(() => place.#close());
     return place;
   }
@@ -58,12 +58,12 @@ export class KnativeFixture {
     this.server.stop();
   }
 
-  /** Those that have answered. */
+  /** The pods that have answered. */
   get pods(): readonly CallPod[] {
     return this.#front.pods;
   }
 
-  /** What one manager calls with. */
+  /** The parts with which one manager makes calls. */
   calling(more: Partial<KnativeCallDeps> = {}): KnativeCallDeps {
     const metadata = { name: 'svc', uid: 'svc', resourceVersion: '1', annotations: { [TOKEN_NAME]: 'token' } };
     const service = { metadata, status: { address: { url: this.#front.url } } };
@@ -82,12 +82,12 @@ export class KnativeFixture {
 
   readonly report = (problem: unknown) => void this.problems.push(problem);
 
-  /** Of one manager, which calls. */
+  /** The runner of one manager that makes calls. */
   calls(calling = this.calling(), patienceMs?: number): KnativeRunner {
     return this.#calls(calling, patienceMs);
   }
 
-  /** That of a manager, with the setting or without. Its pods are never run: nobody is there to do that. */
+  /** The runner of a manager with or without the setting. Its pods never run, because there is no kubelet. */
   manager(knative: boolean): RoutingRunner & { readonly pods: KubernetesRunner } {
     const pods = createKubernetesRunner({
       api: this.server.api(),
@@ -117,14 +117,14 @@ export class KnativeFixture {
   }
 }
 
-/** As the attempt of a call, whose job has a record. */
+/** The attempt of a call whose job has a record. */
 export function asCall(attempt: Attempt): Attempt {
   const job = { service: 'svc', id: attempt.name };
   const traits = { namespace: NAMESPACE, job, labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
   return { ...attempt, answer: true, traits };
 }
 
-/** Hands each call to a pod that has none, as Knative does, and makes one if there is none. */
+/** Gives each call to an idle pod, as Knative does, and creates a pod if there is none. */
 class FakeKnative {
   readonly #t: Context;
   readonly pods: CallPod[] = [];
@@ -148,7 +148,7 @@ class FakeKnative {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Nobody calls any more, and no script runs. */
+  /** Waits until there is no call and no script runs. */
   async close(): Promise<void> {
     this.#server.close().closeAllConnections();
     for (const { parts } of this.pods)
@@ -180,7 +180,7 @@ class FakeKnative {
   }
 }
 
-/** The directories of a pod are elsewhere here. */
+/** Maps the directories of a pod to directories of this machine. */
 function withLocalPaths(begin: string, { parts }: CallPod): string {
   return begin
     .replaceAll(CALL_VIEW.input, parts.input)

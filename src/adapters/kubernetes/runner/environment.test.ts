@@ -7,10 +7,10 @@ import { SHELLS } from '../../../staging/pod/pod.fixture.ts';
 import { buildLaunchScript } from './environment.ts';
 import { ATTEMPT } from './pods.fixture.ts';
 
-/** Each starts a few processes. */
+/** Each run starts a few processes. */
 const RUNS = Number(process.env['OSCAR_TEST_RUNS'] ?? 25);
 
-/** What a program that is begun like that has in its environment. */
+/** The environment of a program that is started with this script. */
 function seen(
   environment: Record<string, string | Secret>,
   [shell = '', ...options]: readonly string[],

@@ -18,7 +18,7 @@ function keysOf(attempt: Partial<Attempt>, keyMs = 60_000) {
   return new PodKeys({ ...ATTEMPT, ...attempt }, 'ns', { blobs, verifyBlobStore: false, keyMs });
 }
 
-/** Collects what is written until it is told to stop. */
+/** Collects the written keys until it is stopped. */
 function kept(keys: PodKeys) {
   const stop = new AbortController();
   const written: string[] = [];

@@ -47,7 +47,7 @@ function scene(t: TestContext) {
   return { runner, server, problems, shelved };
 }
 
-/** What is in the Secret of the attempt, by its names. */
+/** The entries of the attempt's Secret. */
 const given = (server: FakeApi) => {
   const [secret] = server.all('secrets') as Stored<SecretObject>[];
   return Object.entries(secret?.data ?? {}).map(
@@ -209,7 +209,7 @@ test('runner: a call whose warm pod disappears gets its own pod, with everything
   const spec = { managedBy: 'us', template: { metadata: {}, spec: {} } };
   await server.post(JOB, 'ns', { metadata: { name: jobObjectName(job), namespace: 'ns', labels }, spec });
   server.refusal = (write) => {
-    // Its node is drained in the moment in which it is chosen.
+    // Its node is drained at the moment when the pod is chosen.
     if (write === 'post secrets') void server.delete(POD, warm.metadata);
     return undefined;
   };
@@ -252,7 +252,7 @@ test('runner: an API server that rejects a pod for now is not asked in a loop, a
 
 test('runner: an attempt whose Secret cannot be rewritten ends, and says why', async (t) => {
   const { runner, server } = scene(t);
-  // An earlier manager has made its record, and died.
+  // An earlier manager created the record and died.
   await server.post(SECRET, 'ns', toAttemptSecret(SAMPLE, { namespace: 'ns' }, NO_KEYS, { networks: [], port: 1 }));
   server.refusal = (write, object) =>
     write === 'put secrets' && Object.keys((object as SecretObject).data ?? {}).length > 0

@@ -14,7 +14,7 @@ import { podWith, ATTEMPT as SAMPLE, SETTINGS, terminated, WAITED } from './pods
 
 const HABITS = { networks: [], port: 1 };
 
-/** An attempt in a pod that has waited, whose end is written down; who drove it has done nothing more. */
+/** An attempt in a warm pod whose outcome is recorded. Its manager died before it cleaned up. */
 async function left(server: FakeApi) {
   const { api } = server;
   const end = { phase: 'ended', outcome: 'succeeded', reason: 'Completed', message: 'well', finishedAt: 1 } as const;

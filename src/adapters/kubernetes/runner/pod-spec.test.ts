@@ -320,7 +320,7 @@ test('pod spec: the orders say what our programs do, and contain no secret', () 
   assert.equal(metadata.labels?.['oscar.grycap/attempt'], 'cows-1');
 });
 
-/** The part of a pod that waits which tests look at. */
+/** The parts of a warm pod that the tests check. */
 function waiting(basis: Partial<Attempt> = {}) {
   const { image, demand } = { ...ATTEMPT, ...basis };
   const { job: _, ...traits } = basis.traits ?? TRAITS;

@@ -35,7 +35,7 @@ export const ATTEMPT: Attempt = {
   stores: async () => new Map(),
 };
 
-/** On a pod that has waited. */
+/** The annotations of a claimed warm pod. */
 export const WAITED = { annotations: { 'oscar.grycap/attempt-claimed': String(AT + 5_000) } };
 
 interface Containers {

@@ -21,13 +21,13 @@ const order = (service: string, count: number, image = 'busybox'): StandbyReques
 });
 const job = (service: string, id = '1') => ({ service, id });
 
-/** Pods of an API server that does at once what it is asked for, and tells of it. */
+/** The pods of an API server that executes each request at once and notifies its watches. */
 class Pods {
   readonly all = new Map<string, Stored<Pod>>();
   readonly seen: PodsByAttempt;
   readonly options = { patienceMs: 0, random: () => 0 };
   readonly services = new Set<string>();
-  /** When pods are made. */
+  /** The creation time of pods. */
   clock = Date.now();
   refuses = false;
   asked = 0;
@@ -85,7 +85,7 @@ class Pods {
     for (const name of this.names()) this.become(name, READY);
   }
 
-  /** Of those that wait. */
+  /** The names of the warm pods. */
   names(image?: string): string[] {
     return [...this.all.values()]
       .filter(({ metadata }) => metadata.labels?.[WARM] !== undefined)

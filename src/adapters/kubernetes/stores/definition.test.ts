@@ -12,7 +12,7 @@ import { FROM_GO } from './from-go.fixture.ts';
 
 const objectStore = { endpoint: 'http://minio.minio:9000', verify: true, region: 'us-east-1' };
 
-/** As the server gives it back. */
+/** The object as the server returns it. */
 function stored({ data = {}, metadata }: ConfigMap): Stored<ConfigMap> {
   return { data, metadata: { ...metadata, uid: 'uid-of-the-object', resourceVersion: '7' } };
 }

@@ -90,7 +90,7 @@ test('named store: a refusal of the store is a sentence, and nothing is made', a
   assert.equal(server.describeBucket('x-b'), undefined);
 });
 
-test('named store: one that cannot be reached is a sentence, and its buckets are left when a service goes', async (t) => {
+test('named store: an unreachable store gives an error that says so, and its buckets stay when a service is removed', async (t) => {
   const { storesAt, reported } = await openNamedStore(t);
   const closed = http.createServer().listen(0, '127.0.0.1');
   await once(closed, 'listening');

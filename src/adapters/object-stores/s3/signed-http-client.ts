@@ -159,7 +159,7 @@ export class StoreResponseError extends StoreError {
     this.errorCode = reason;
   }
 
-  /** S3 answers with XML, the admin API with JSON, and to a HEAD nobody says more than the status. */
+  /** S3 answers with XML, the admin API with JSON. The answer to a HEAD has a status only. */
   static parse(status: number, body: Uint8Array, what: string): StoreResponseError {
     const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
     const reason = /<Code>([^<]{1,100})<\/Code>/.exec(text)?.[1] ?? /"Code":"([^"]{1,100})"/.exec(text)?.[1];

@@ -132,7 +132,7 @@ test('store locks: a note is found even if the response to acquiring the lock is
     const answer = await send(request);
     if (lost || !request.headers?.['if-match']) return answer;
     lost = true;
-    // The answer got lost. What was sent once more is refused: the claim is no longer the one that was seen.
+    // The answer was lost. The retry is rejected, because the claim has changed since it was read.
     throw new StoreResponseError(412, 'PreconditionFailed', 'PUT');
   };
   assert.equal(await locks().withLock('bucket/b', async ({ unfinished: left }) => left), 'half');
