@@ -120,8 +120,6 @@ const REASONS: Readonly<Record<string, string>> = {
   AuthorizationHeaderMalformed: 'the bucket is in another region',
   EntityTooLarge: 'the file is larger than the store accepts',
   QuotaExceeded: 'the bucket is full',
-  SlowDown: 'the store is overloaded',
-  ServiceUnavailable: 'the store is not available',
   XMinioAdminBucketQuotaExceeded: 'the bucket is full',
   XMinioStorageFull: 'the store is full',
   KeyTooLongError: 'the key is longer than the store accepts',

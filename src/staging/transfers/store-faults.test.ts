@@ -28,7 +28,7 @@ const FAULTS: readonly [name: string, fault: Fault, code: StagingError['code'], 
   ['is overloaded', { status: 429, code: 'SlowDown' }, 'store-away', /./, AWAY_STORE_PATIENCE],
   ['is full', { status: 507, code: 'XMinioStorageFull' }, 'store-full', /full/, FULL_STORE_PATIENCE],
   ['is not there', 'nobody', 'store-away', /nothing listens there/, AWAY_STORE_PATIENCE],
-  ['cuts every connection', 'cut', 'store-away', /cut/, AWAY_STORE_PATIENCE],
+  ['cuts every connection', 'cut', 'store-away', /cannot be reached/, AWAY_STORE_PATIENCE],
 ];
 
 async function s3Stand(t: TestContext, fault: Fault): Promise<StoreAccess> {
