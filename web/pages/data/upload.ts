@@ -69,7 +69,9 @@ async function uploadParts(bucket: string, key: string, file: File, progress: (s
       });
     }
   });
-  await Promise.all(lanes);
+  // Parts on their way are completed, so that the next try need not send them again.
+  const failed = (await Promise.allSettled(lanes)).find((lane) => lane.status === 'rejected');
+  if (failed) throw failed.reason;
   await completeUpload(upload, await storedParts(upload));
   Multiparts.forget(upload);
 }
