@@ -4,7 +4,7 @@ import { type Definition, readDefinition } from '../model/service/index.ts';
 import type { ServiceRecord } from '../ports/index.ts';
 import { admit, withoutClusterAccounts } from './admit.ts';
 import { newService } from './create.ts';
-import { nameTaken } from './errors.ts';
+import { serviceNameTaken } from './errors.ts';
 import { findService } from './read.ts';
 import { loadSecrets, toSecretsOwner } from './service-secrets.ts';
 import type { ServiceCaller, Services } from './services.ts';
@@ -58,7 +58,7 @@ export async function planCreate<Caller extends ServiceCaller>(
   const isFederated = hasMembers(definition);
   const service = newService(caller.principal, definition, services);
   await admit(service.definition, secrets, undefined, services, isFederated ? COORDINATOR : {});
-  if (await services.services.get(name)) throw nameTaken(name);
+  if (await services.services.get(name)) throw serviceNameTaken(name);
   const buckets = services.objects ? await reviewStorage(service, services.objects) : [];
   const members = isFederated ? await federations.planCreate(caller, body) : [];
   return { name, action: 'create', changes: [], buckets, members };

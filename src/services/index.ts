@@ -2,7 +2,7 @@ export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createService } from './create.ts';
 export { type PlannedChange, type PlannedMember, planCreate, planUpdate } from './dry-run.ts';
-export { nameTaken, ServicesError, type ServicesErrorCode } from './errors.ts';
+export { ServicesError, type ServicesErrorCode, serviceNameTaken } from './errors.ts';
 export {
   type ChangedService,
   createPlainOrFederated,
