@@ -12,6 +12,7 @@ import * as kubernetesStatus from './kubernetes-status.ts';
 import * as kubernetesStore from './kubernetes-store.ts';
 import * as listServices from './list-services.ts';
 import * as objectStore from './object-store.ts';
+import * as page from './page.ts';
 import * as readService from './read-service.ts';
 import * as simulate from './simulate.ts';
 import * as start from './start.ts';
@@ -30,6 +31,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['write-service', writeService],
   ['object-store', objectStore],
   ['storage-events', storageEvents],
+  ['page', page],
   ['isolation', isolation],
   ['attacks', attacks],
   ['jobs', jobs],

@@ -93,7 +93,7 @@ export const TEXTS = {
     cancel: 'Cancel',
     changes: 'Changes',
     noChanges: 'Nothing has changed.',
-    editorHint: 'The definition (FDL) as YAML or JSON. Ctrl-Space completes; Escape, then Tab leaves the editor.',
+    editorHint: 'The definition (FDL) as YAML or JSON. Ctrl-Space completes, Tab leaves the editor.',
     editorLabel: 'Definition',
     byForm: 'Form',
     byText: 'FDL',

@@ -1,7 +1,7 @@
 /** Something that is measured, and what it must reach. Without `reach` it is only for information. */
 export interface Figure {
   readonly what: string;
-  readonly unit: 'ms' | 'MB' | '/s' | '%' | 'jobs';
+  readonly unit: 'ms' | 'kB' | 'MB' | '/s' | '%' | 'jobs';
   readonly reach?: readonly ['<' | '≤' | '≥', number];
   /** What the Go manager was measured to do on the same kind of machine. */
   readonly goManager?: string;

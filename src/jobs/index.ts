@@ -63,5 +63,5 @@ export {
   type VisibleRow,
   visibleUsage,
 } from './views/usage.ts';
-export { goJobView, summarizeJob, viewJob } from './views/view.ts';
+export { goJobView, seesInvoker, summarizeJob, viewJob } from './views/view.ts';
 export { changedJobs, currentCursor, followJobs, type MissedChanges, type VisibleChanges } from './views/watch.ts';

@@ -10,7 +10,7 @@ import {
 } from '../model/service/index.ts';
 import type { Reservation, ServiceRecord } from '../ports/index.ts';
 import { admit, withoutClusterAccounts } from './admit.ts';
-import { nameTaken } from './errors.ts';
+import { serviceNameTaken } from './errors.ts';
 import { beginIntent, endIntent, toLeftovers } from './intent.ts';
 import { removeLeftovers } from './remove.ts';
 import { saveSecrets, toSecretsOwner, vaultSecrets } from './service-secrets.ts';
@@ -93,7 +93,7 @@ export async function createService(
   const { name } = service.definition;
   const reservation = await catalog.services.reserve(name, service.uid);
   if (reservation === 'taken') {
-    throw nameTaken(name);
+    throw serviceNameTaken(name);
   }
   const leftovers = toLeftovers(service);
   const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());

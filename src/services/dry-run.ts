@@ -3,7 +3,7 @@ import type { Version } from '../lib/version.ts';
 import { type Definition, readDefinition } from '../model/service/index.ts';
 import { admit, withoutClusterAccounts } from './admit.ts';
 import { newService } from './create.ts';
-import { nameTaken } from './errors.ts';
+import { serviceNameTaken } from './errors.ts';
 import { findService } from './read.ts';
 import { loadSecrets, toSecretsOwner } from './service-secrets.ts';
 import type { FederationPlans, PlannedMember, ServiceCaller, Services } from './services.ts';
@@ -37,7 +37,7 @@ export async function planCreate<Caller extends ServiceCaller>(
   const isFederated = hasMembers(definition);
   const service = newService(caller.principal, definition, services);
   await admit(service.definition, secrets, undefined, services, isFederated ? COORDINATOR : {});
-  if (await services.services.get(name)) throw nameTaken(name);
+  if (await services.services.get(name)) throw serviceNameTaken(name);
   const buckets = services.objects ? await reviewStorage(service, services.objects) : [];
   const members = isFederated ? await federations.planCreate(caller, body) : [];
   return { name, action: 'create', changes: [], buckets, members };

@@ -16,6 +16,6 @@ export function notFound(name: string): ServicesError {
   return new ServicesError('not-found', `there is no service "${name}"`);
 }
 
-export function nameTaken(name: string): ServicesError {
+export function serviceNameTaken(name: string): ServicesError {
   return new ServicesError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
 }

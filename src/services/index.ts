@@ -2,7 +2,7 @@ export { admit, clustersWithoutAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createPlainOrFederated, createService } from './create.ts';
 export { planCreate, planUpdate } from './dry-run.ts';
-export { nameTaken, ServicesError, type ServicesErrorCode } from './errors.ts';
+export { ServicesError, type ServicesErrorCode, serviceNameTaken } from './errors.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
 export { findRemovable, releaseStorage, removePlainOrFederated, removeRecord } from './remove.ts';

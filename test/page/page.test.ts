@@ -128,6 +128,7 @@ describe('page: work', () => {
     await signIn(page, 'alice');
     await goTo(page, 'Services');
     await page.getByRole('link', { name: 'Create a service' }).click();
+    await page.getByRole('button', { name: 'FDL' }).click();
     await page.getByRole('textbox').fill('{ not json');
     assert.ok(await page.getByRole('button', { name: 'Create', exact: true }).isDisabled());
     await page.getByRole('textbox').fill(JSON.stringify({ ...SERVICE, memory: 'much' }));
@@ -260,7 +261,7 @@ describe('page: work', () => {
     await goTo(page, 'Services');
     await page.getByRole('link', { name: 'greeting', exact: true }).click();
     await page.getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByText('greeting/out').waitFor();
+    await page.getByRole('dialog').getByText('the bucket greeting').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();

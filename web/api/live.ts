@@ -115,23 +115,18 @@ function forgetEnded(jobs: Map<string, JobSummary>): void {
 
 export const isEnded = ({ phase }: Pick<JobSummary, 'phase'>) => phase === 'Succeeded' || phase === 'Failed';
 
-/** The newest jobs of each service, so that the overview is not empty before the first event. */
-async function loadRecent(signal: AbortSignal): Promise<void> {
-  const { data: services } = await call('GET /system/services', { signal });
-  await Promise.all(
-    services.slice(0, MAX_SERVICES).map(async ({ name }) => {
-      const { data } = await call('GET /system/jobs/{name}', { path: { name }, signal });
-      if (signal.aborted) return;
-      const jobs = new Map<string, JobSummary>(data.jobs.toReversed().map((job) => [jobKey(job), job]));
-      // Events that arrived meanwhile are newer.
-      for (const [key, job] of live.jobs) jobs.set(key, job);
-      publish({ ...live, jobs });
-    }),
-  );
-}
+/** Fewer: the overview is emptier before the first event. More: the first answer is larger. */
+const RECENT = '500';
 
-/** More: opening the page sends more requests. Fewer: jobs of other services appear only when they change. */
-const MAX_SERVICES = 50;
+/** The newest jobs, so that the overview is not empty before the first event. */
+async function loadRecent(signal: AbortSignal): Promise<void> {
+  const { data } = await call('GET /system/jobs', { query: { limit: RECENT }, signal });
+  if (signal.aborted) return;
+  const jobs = new Map<string, JobSummary>(data.jobs.toReversed().map((job) => [jobKey(job), job]));
+  // Events that arrived meanwhile are newer.
+  for (const [key, job] of live.jobs) jobs.set(key, job);
+  publish({ ...live, jobs });
+}
 
 function publish(next: Live): void {
   live = next;

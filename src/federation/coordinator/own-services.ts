@@ -3,11 +3,11 @@ import { CLUSTER_ADMIN, type Definition, ownedBy, readDefinition } from '../../m
 import {
   admit,
   createService,
-  nameTaken,
   oldVersion,
   removeRecord,
   replaceDefinition,
   type Services,
+  serviceNameTaken,
 } from '../../services/index.ts';
 import type { OwnServices } from './coordination.ts';
 
@@ -29,7 +29,7 @@ export function ownServices(catalog: Services): OwnServices {
       const planned = toOwnedDefinition(principal, definition, catalog);
       await admit(planned, secrets, undefined, catalog, { federation });
       if (!(await catalog.services.get(planned.name))) return planned;
-      throw nameTaken(planned.name);
+      throw serviceNameTaken(planned.name);
     },
 
     create: (principal, body, federation) => createService(principal, body, catalog, { federation }),

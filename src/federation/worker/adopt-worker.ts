@@ -6,7 +6,7 @@ import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { isRace, type ServiceRecord } from '../../ports/index.ts';
 import { admit, type Services, ServicesError, toStorageClaim } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
-import { definitionIn, parseWorker, workerNameTaken } from './create-worker.ts';
+import { definitionIn, nameTaken, parseWorker } from './create-worker.ts';
 import { storeMemberKey } from './member-key.ts';
 import { saveOriginal, swapSecrets } from './original-service.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
@@ -99,7 +99,7 @@ function requireAdoptable(
   version: Version,
 ): Service {
   if (!record) throw versionChanged(name);
-  if (!isOwner(principal, record.service) || record.service.federation) throw workerNameTaken(name);
+  if (!isOwner(principal, record.service) || record.service.federation) throw nameTaken(name);
   if (record.version !== version) throw versionChanged(name);
   return record.service;
 }

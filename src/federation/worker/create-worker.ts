@@ -23,7 +23,7 @@ export async function createWorker(principal: Admin | User, order: WorkerOrder, 
     await rejectEnded(keyId, catalog);
     const there = await catalog.services.get(order.name);
     if (isWorkerWithKey(there, keyId)) return;
-    if (there) throw workerNameTaken(order.name);
+    if (there) throw nameTaken(order.name);
     await requireRegistered(keyId, order.name, catalog);
     const work = await beginWorkerIntent(keyId, order, catalog);
     if (work !== 'busy') return create(principal, order, work, workers);
@@ -47,12 +47,12 @@ async function create(
     await createService(principal, definitionIn(order, workers), catalog, { federation });
   } catch (error) {
     await rollBackIntent(work, workers);
-    throw error instanceof ServicesError && error.code === 'name-taken' ? workerNameTaken(order.name) : error;
+    throw error instanceof ServicesError && error.code === 'name-taken' ? nameTaken(order.name) : error;
   }
   await completeIntent(work, workers);
 }
 
-export const workerNameTaken = (name: string) =>
+export const nameTaken = (name: string) =>
   new FederationError('member-taken', `the name "${name}" is used by another service on this cluster: choose another`);
 
 /**

@@ -3,7 +3,7 @@ import { memberKeyId, type WorkerOrder } from '../../peers/index.ts';
 import { isRace } from '../../ports/index.ts';
 import { oldVersion, ServicesError } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
-import { parseOrderBody, parseWorker, workerNameTaken } from './create-worker.ts';
+import { nameTaken, parseOrderBody, parseWorker } from './create-worker.ts';
 import { deleteMemberData, loadMemberKey, storeMemberKey } from './member-key.ts';
 import { copyOriginal } from './original-service.ts';
 import { completeIntent, rollBackIntent } from './recover-workers.ts';
@@ -56,7 +56,7 @@ async function installKey(
       if (await wasEnded(uid, name, catalog)) throw workerGone(name);
       return false;
     }
-    if (!isOwner(principal, record.service)) throw workerNameTaken(name);
+    if (!isOwner(principal, record.service)) throw nameTaken(name);
     // A later request has arrived first, so this key may be outdated too.
     if (revision < record.service.federation.revision) throw oldVersion(name);
     if (isWorkerWithKey(record, keyId)) return true;

@@ -8,10 +8,12 @@ import {
   followJobs,
   type Jobs,
   type MissedChanges,
+  seesInvoker,
   summarizeJob,
   type VisibleChanges,
 } from '../../jobs/index.ts';
 import type { Cursor } from '../../lib/version.ts';
+import type { JobRecord } from '../../model/job/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { goJson } from '../go-json.ts';
 import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
@@ -113,11 +115,23 @@ async function* merged<T>(
   }
 }
 
+/** Watchers share records, so each is written once for those who see its invoker and once for those who do not. */
+const jobEvents = new WeakMap<JobRecord, Map<boolean, string>>();
+
+function jobEvent(record: JobRecord, principal: Admin | User): string {
+  const known = jobEvents.get(record) ?? new Map<boolean, string>();
+  jobEvents.set(record, known);
+  const isSeen = seesInvoker(record, principal);
+  const text = known.get(isSeen) ?? `event: job\ndata: ${goJson(summarizeJob(record, principal))}\n`;
+  known.set(isSeen, text);
+  return text;
+}
+
 /** Each event without its final empty line, so that the id can be added to the last one. */
 function readEvents(seen: VisibleChanges | MissedChanges, principal: Admin | User): string[] {
   if ('missed' in seen) return ['event: resync\ndata: {}\n'];
   return [
-    ...seen.jobs.map((record) => `event: job\ndata: ${goJson(summarizeJob(record, principal))}\n`),
+    ...seen.jobs.map((record) => jobEvent(record, principal)),
     ...seen.gone.map(({ service, id }) => `event: gone\ndata: ${goJson({ service, id })}\n`),
   ];
 }

@@ -105,7 +105,7 @@ export function goJobView({ state, acceptedAt, startedAt, finishedAt }: JobRecor
 }
 
 /** The owner of a service may know who put a file into a shared bucket; other users of the service may not. */
-function seesInvoker({ invoker, owner }: JobRecord, viewer: Admin | User): boolean {
+export function seesInvoker({ invoker, owner }: JobRecord, viewer: Admin | User): boolean {
   if (invoker === '') return false;
   return viewer.kind === 'admin' || viewer.uid === owner || viewer.uid === invoker;
 }

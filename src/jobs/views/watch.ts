@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Admin, may, type User } from '../../identity/index.ts';
 import type { Cursor } from '../../lib/version.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
-import { type ChangeQuery, type ServiceRecord, StoreError } from '../../ports/index.ts';
+import { type ChangeQuery, type JobChanges, type JobStore, type ServiceRecord, StoreError } from '../../ports/index.ts';
 import { findService } from '../../services/index.ts';
 import type { Jobs } from '../jobs.ts';
 import { mayReadJob } from './find.ts';
@@ -127,12 +127,45 @@ async function* watchJobs(
   }
 }
 
+/**
+ * Watchers that are at the same place share one read, and so the same records: a hundred open pages cost the store no more than
+ * one. A change makes all reads before it useless for those who read after it.
+ */
+class SharedReads {
+  readonly #store: JobStore;
+  readonly #reads = new Map<string, Promise<JobChanges>>();
+
+  constructor(store: JobStore) {
+    this.#store = store;
+    store.onChange(() => this.#reads.clear());
+  }
+
+  read(query: ChangeQuery): Promise<JobChanges> {
+    const key = JSON.stringify([query.service, query.since, query.limit]);
+    const shared = this.#reads.get(key);
+    if (shared) return shared;
+    const read = this.#store.changes(query);
+    this.#reads.set(key, read);
+    // A failure, such as an expired cursor, belongs to those who wait for it now.
+    read.catch(() => this.#reads.delete(key));
+    return read;
+  }
+}
+
+const sharedReads = new WeakMap<JobStore, SharedReads>();
+
+function readsOf(store: JobStore): SharedReads {
+  const reads = sharedReads.get(store) ?? new SharedReads(store);
+  sharedReads.set(store, reads);
+  return reads;
+}
+
 async function readChanges(
   principal: Admin | User,
   query: ChangeQuery,
   jobs: Watched,
 ): Promise<VisibleChanges & { read: number }> {
-  const { items, cursor } = await jobs.store.changes(query);
+  const { items, cursor } = await readsOf(jobs.store).read(query);
   const names = [...new Set(items.map(({ key }) => key.service))];
   const services = new Map(
     await Promise.all(names.map(async (name) => [name, await jobs.services.get(name)] as const)),

@@ -139,8 +139,18 @@ function toOutcome(bytes: Uint8Array<ArrayBuffer>, service: string): Outcome {
   const image = IMAGES.find(([, start]) => start.every((byte, index) => bytes[index] === byte));
   if (image) return { kind: 'image', url: URL.createObjectURL(new Blob([bytes], { type: image[0] })), name: service };
   try {
-    return { kind: 'text', text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+    return { kind: 'text', text: indentJson(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) };
   } catch {
     return { kind: 'file', url: URL.createObjectURL(new Blob([bytes])), name: `${service}.bin` };
+  }
+}
+
+/** JSON in lines that can be read; any other text as it is. */
+function indentJson(text: string): string {
+  if (!/^\s*[{[]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
   }
 }

@@ -133,7 +133,8 @@ type FieldProps = Fields & { readonly path: Path; readonly label: string };
 /** A field with its label, and the description of the key from the schema. */
 function Field({ label, path, children }: { label: string; path: Path; children: (id: string) => ReactNode }) {
   const id = useId();
-  const description = schemaAt(path)?.description;
+  // In a file of definitions the script is a path, here it is the text.
+  const description = path[0] === 'script' ? undefined : schemaAt(path)?.description;
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>

@@ -77,11 +77,17 @@ function ServiceDetails({ service, etag }: { service: Service; etag: string | un
       <section>
         <h2>{T.call}</h2>
         <Token token={service.token} />
-        <pre className="log">{callExamples(service)}</pre>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard */}
+        <pre className="log" tabIndex={0}>
+          {callExamples(service)}
+        </pre>
       </section>
       <section>
         <h2>{T.definition}</h2>
-        <pre className="log">{JSON.stringify(withoutSecrets(service), null, 2)}</pre>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard */}
+        <pre className="log" tabIndex={0}>
+          {JSON.stringify(withoutSecrets(service), null, 2)}
+        </pre>
       </section>
     </>
   );
