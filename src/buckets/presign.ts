@@ -19,19 +19,29 @@ export interface Presigned {
   headers?: Record<string, string>;
 }
 
-/** A URL that uploads or downloads one object without further credentials. */
+export interface PresignDeps {
+  readonly objects: ObjectStore;
+  /** Gives the user keys for the store, unless the user has some. */
+  readonly keysOf: (principal: User) => Promise<unknown>;
+  readonly now: () => number;
+}
+
+/**
+ * A URL that uploads or downloads one object without further credentials. An upload is signed as the user, who becomes the
+ * invoker of the job that it starts: so the user needs keys in the store first.
+ */
 export async function presignObject(
   principal: Admin | User,
   name: string,
   body: unknown,
-  store: ObjectStore,
-  now: () => number,
+  { objects: store, keysOf, now }: PresignDeps,
 ): Promise<Presigned> {
   const { key, operation, expiresIn, contentType, extraHeaders } = readPresignBody(body);
   if (!(await store.bucket(name))) throw bucketNotFound(name);
   await findBucket(principal, 'use', name, store);
 
   const upload = operation === 'upload';
+  if (upload && principal.kind === 'user') await keysOf(principal);
   const method = upload ? 'PUT' : 'GET';
   const headers = upload ? { ...(contentType && { 'Content-Type': contentType }), ...extraHeaders } : {};
   const url = await store.presign({

@@ -186,7 +186,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   serviceAuthRoutes(app, deps);
   if (catalog.objects) {
     const { managerName, now, objects } = catalog;
-    bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
+    const { pageSize, keysOf } = options;
+    bucketsRoutes(app, { authenticator, objects, managerName, pageSize, now, keysOf });
   }
   if (options.jobs) registerJobRoutes(app, options, options.jobs);
   deploymentRoutes(app, options);

@@ -3,10 +3,11 @@ import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
 import { JOB_STATES } from '../../model/job/index.ts';
+import { errors, noBody } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import type { OpenResponses } from '../open-answers.ts';
-import { JobName, jobParams, Name, nameParam, readJobsQuery } from '../params.ts';
+import { CursorParam, JobName, jobParams, Name, nameParam, readJobsQuery } from '../params.ts';
 
 export interface JobsDeps {
   readonly authenticator: Authenticator;
@@ -81,23 +82,29 @@ const JobsSchema = Type.Object({
 });
 
 const JobsQuerystring = Type.Object({
-  state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, separated by commas` })),
-  page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
-  since: Type.Optional(
-    Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),
+  state: Type.Optional(
+    Type.String({
+      description: `one or more of ${JOB_STATES.join(', ')}, separated by commas`,
+      pattern: `^(${JOB_STATES.join('|')})(,(${JOB_STATES.join('|')}))*$`,
+    }),
   ),
-  wait: Type.Optional(Type.String({ description: 'seconds to wait for a change, up to 60; with `since`' })),
+  page: CursorParam('`next_page` of the page before'),
+  since: CursorParam('`cursor` of an earlier answer: only what has changed; 410 if it is too old'),
+  wait: Type.Optional(
+    Type.Integer({ description: 'seconds to wait for a change; with `since`', minimum: 0, maximum: 60 }),
+  ),
 });
 
 export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobsDeps): void {
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
 
   const list = {
+    operationId: 'listJobs',
     summary: 'Jobs of a service that the caller sees, newest first; or what has changed in them',
     tags,
     params: Name,
     querystring: JobsQuerystring,
-    response: { 200: JobsSchema },
+    response: { 200: JobsSchema, ...errors(410) },
   };
   app.get('/system/jobs/:name', { schema: list }, async (request, reply) => {
     const principal = await who(request);
@@ -121,7 +128,13 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
     };
   });
 
-  const read = { summary: 'One job and its life', tags, params: JobName, response: { 200: JobSchema } };
+  const read = {
+    operationId: 'getJob',
+    summary: 'One job and its life',
+    tags,
+    params: JobName,
+    response: { 200: JobSchema },
+  };
   app.get('/system/jobs/:name/:id', { schema: read }, async (request) => {
     const principal = await who(request);
     const { name, id } = jobParams(request);
@@ -129,10 +142,11 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   });
 
   const cancel = {
+    operationId: 'cancelJob',
     summary: 'Cancel a job: at once if it waits, as soon as its script is gone if it runs; 409 if it has ended',
     tags,
     params: JobName,
-    response: { 202: Type.Null() },
+    response: { 202: noBody('Cancelled, or about to be'), ...errors(403, 409) },
   };
   app.delete('/system/jobs/:name/:id', { schema: cancel, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);

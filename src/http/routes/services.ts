@@ -8,14 +8,16 @@ import {
   type ChangedService,
   createPlainOrFederated,
   findService,
+  type LeftBehind,
   listServices,
   removePlainOrFederated,
   updatePlainOrFederated,
 } from '../../services/index.ts';
+import { ETAG, errors, FEDERATION_ERRORS, header, noBody, plainText, withMedia } from '../answers.ts';
 import { callerCredential, systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
-import { Name, nameParam, readIfMatch, toEtag } from '../params.ts';
+import { Flag, IfMatch, Name, nameParam, readIfMatch, toEtag } from '../params.ts';
 import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
@@ -26,7 +28,10 @@ export interface ServicesDeps {
 }
 
 const tags = ['services'];
-const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
+const Include = Type.Object({
+  include: Type.Optional(Type.Enum(['deployment'], { description: '`deployment` adds its state' })),
+});
+const CHANGE_ERRORS = { ...FEDERATION_ERRORS, ...errors(413) };
 
 export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const { authenticator, federations, view, deploymentOf } = deps;
@@ -40,17 +45,32 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     return { principal, ...(credential && { credential }) };
   };
 
-  const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
+  const create = {
+    operationId: 'createService',
+    summary: 'Create a service',
+    description: 'With `federation.members` it is created at the members too: at all of them, or at none.',
+    tags,
+    body: ServiceSchema,
+    response: { 201: plainText('Created; with `best-effort` a line for each member', ETAG), ...CHANGE_ERRORS },
+  };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     const created = await createPlainOrFederated(await callerOf(request), readJsonBody(request), catalog, federated);
     return answerChanged(reply.code(201), created);
   });
 
   const update = {
+    operationId: 'updateService',
     summary: 'Replace the definition of a service',
     tags,
+    headers: IfMatch,
     body: ServiceSchema,
-    response: { 200: Type.String(), 204: Type.Null() },
+    response: {
+      200: plainText('Replaced; some members get it later: a line for each member', ETAG),
+      204: noBody('Replaced', ETAG),
+      ...CHANGE_ERRORS,
+      404: noBody('There is no such service, or the caller may not see it'),
+      ...errors(412),
+    },
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
@@ -65,6 +85,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 
   const list = {
+    operationId: 'listServices',
     summary: 'Services that the caller sees',
     tags,
     querystring: Include,
@@ -79,7 +100,14 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     return reply.type(JSON_TYPE).send(`[${shown.join(',')}]`);
   });
 
-  const read = { summary: 'One service', tags, params: Name, querystring: Include, response: { 200: ServiceSchema } };
+  const read = {
+    operationId: 'getService',
+    summary: 'One service',
+    tags,
+    params: Name,
+    querystring: Include,
+    response: { 200: withMedia('The service', { 'application/json': ServiceSchema }, ETAG) },
+  };
   app.get('/system/services/:name', { schema: read }, async (request, reply) => {
     const principal = await who(request);
     const record = await findService(principal, 'read', nameParam(request), catalog);
@@ -90,22 +118,39 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 
   const remove = {
+    operationId: 'deleteService',
     summary: 'Delete a service',
     tags,
     params: Name,
     querystring: Type.Object({
       namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })),
-      cascade: Type.Optional(Type.String({ description: '`false` leaves the members as services of their own' })),
+      cascade: Flag('`false` leaves the members as services of their own'),
     }),
-    response: { 204: Type.Null() },
+    response: {
+      204: noBody('Deleted', { [WARNING_HEADER]: header('workers at Go managers that still exist, and why') }),
+      ...FEDERATION_ERRORS,
+    },
   };
   app.delete('/system/services/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
     const options = { namespace, cascade: cascade !== 'false' };
-    await removePlainOrFederated(caller, nameParam(request), options, catalog, federated);
+    const left = await removePlainOrFederated(caller, nameParam(request), options, catalog, federated);
+    if (left.length > 0) {
+      request.log.warn({ service: nameParam(request), left }, 'a delete left workers at Go managers');
+      reply.header(WARNING_HEADER, leftWarning(left));
+    }
     return reply.code(204).send();
   });
+}
+
+/** The body of a delete stays empty, as clients expect. */
+const WARNING_HEADER = 'x-oscar-warning';
+
+function leftWarning(left: readonly LeftBehind[]): string {
+  const members = left.map(({ member, reason }) => `${member} still exists: ${reason}`).join('; ');
+  const text = `${members}. The manager tries again until the credential of this request expires; check and delete it there`;
+  return text.replace(/[^\x20-\x7e]/g, '?');
 }
 
 /** If members are pending, the answer has the state of each member, one per line. Otherwise it is empty, as clients expect. */
