@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { request as rawRequest } from 'node:http';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
@@ -159,6 +160,17 @@ test('health: /health answers Ok', async () => {
   const answer = await manager.call('GET', '/health');
   assert.equal(answer.text, 'Ok');
   assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
+});
+
+test('info: version is the level of the OSCAR API, from which on the dashboard shows all its pages; the program has its own', async () => {
+  const info = (await manager.call('GET', '/system/info', { as: ADMIN })).json() as Record<string, string>;
+  const [major = 0, minor = 0] = (info['version'] ?? '').split('.').map(Number);
+  assert.ok(major > 4 || (major === 4 && minor >= 1), info['version']);
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  };
+  assert.equal(info['manager_version'], version);
+  assert.notEqual(info['version'], info['manager_version']);
 });
 
 test('readiness: /ready answers strangers in JSON, and is logged at level debug', async () => {

@@ -10,6 +10,7 @@ import { renderConfiguration } from './configuration-page.ts';
 import { renderDecisions } from './decisions-index.ts';
 import { type Replays, withProofs } from './defects-page.ts';
 import { withFdlTables } from './fdl-tables.ts';
+import { renderGeneratedClient } from './generated-client.ts';
 import { renderOpenApi } from './openapi-document.ts';
 
 /** A file that is made from the code, or in part: then from what it is now. */
@@ -25,6 +26,7 @@ const GENERATED: readonly Generated[] = [
   { file: 'docs/fdl.schema.json', render: () => `${JSON.stringify(fdlSchema(), null, 2)}\n` },
   { file: 'docs/openapi.json', render: renderOpenApi },
   { file: 'web/api/schema.ts', render: renderApiTypes },
+  { file: 'test/support/generated-client.ts', render: renderGeneratedClient },
   { file: 'docs/compatibility.md', render: renderCompatibility },
   { file: 'docs/defects.md', render: (now) => withProofs(now, testFiles(), replays()) },
   { file: 'docs/decisions/README.md', render: () => renderDecisions(decisionPages()) },

@@ -22,6 +22,7 @@ export async function renderOpenApi(): Promise<string> {
       deployment: singleProcess('', 0),
       oidc: { enabled: false, issuers: [], groups: [] },
     },
+    tokenSource: { revokeGrant: () => Promise.reject(new Error('not used for the document')) },
     pageSize: 1,
     info: {
       version: '',

@@ -49,19 +49,30 @@ export interface Presigned {
   headers?: Record<string, string>;
 }
 
-/** A URL that does one thing with one object, without further credentials. */
+export interface PresignDeps {
+  readonly objects: ObjectStore;
+  /** Gives the user keys for the store, unless the user has some. */
+  readonly keysOf: (principal: User) => Promise<unknown>;
+  readonly now: () => number;
+}
+
+/**
+ * A URL that does one thing with one object, without further credentials. An upload is signed as the user, who becomes the
+ * invoker of the job that it starts: so the user needs keys in the store first.
+ */
 export async function presignObject(
   principal: Admin | User,
   name: string,
   body: unknown,
-  store: ObjectStore,
-  now: () => number,
+  { objects: store, keysOf, now }: PresignDeps,
 ): Promise<Presigned> {
   const { key, operation, expiresIn, contentType, extraHeaders, query } = readPresignBody(body);
   if (!(await store.bucket(name))) throw bucketNotFound(name);
   await findBucket(principal, 'use', name, store);
 
   const describes = operation === 'upload' || operation === 'multipart-create';
+  const writes = operation !== 'download';
+  if (writes && principal.kind === 'user') await keysOf(principal);
   const method = METHODS[operation];
   const headers = describes ? { ...(contentType && { 'Content-Type': contentType }), ...extraHeaders } : {};
   const url = await store.presign({

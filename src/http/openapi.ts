@@ -1,18 +1,21 @@
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import type { TSchema } from 'typebox';
 import { requestSchema, responseSchema } from '../model/service/index.ts';
+import { MEMBER_HEADER } from '../peers/index.ts';
+import { commonAnswers } from './answers.ts';
 
 const SERVICE_KEYS = ['name', 'image', 'script'];
 
 type Json = { [key: string]: unknown };
 
+const isService = ({ properties }: { properties?: unknown }) =>
+  typeof properties === 'object' && properties !== null && 'image' in properties && 'script' in properties;
+
 /** Names the schema of a service, so that the document holds it once. */
-function named(schema: Json, name: string): Json {
-  const { properties } = schema as { properties?: Json };
-  return properties && 'image' in properties ? { ...schema, title: name } : schema;
-}
+const named = (schema: Json, name: string): Json => (isService(schema) ? { ...schema, title: name } : schema);
 
 /** Moves every schema with a title below `components` and leaves a reference in its place. */
 function hoist(node: unknown, schemas: Json): unknown {
@@ -25,16 +28,32 @@ function hoist(node: unknown, schemas: Json): unknown {
   return { $ref: `#/components/schemas/${title}` };
 }
 
+/** Definitions are read with leniencies, and keys that are left out have zero values; other bodies are as their schemas say. */
 function describeRequest(schema: TSchema): Json {
-  const request = named(requestSchema(schema), 'ServiceDefinition');
-  return request['title'] === undefined ? request : { ...request, required: SERVICE_KEYS };
+  if (!isService(schema)) return 'content' in schema ? (schema as unknown as Json) : responseSchema(schema);
+  return { ...named(requestSchema(schema), 'ServiceDefinition'), required: SERVICE_KEYS, examples: [EXAMPLE_SERVICE] };
 }
 
 function describeResponse(schema: TSchema): Json {
+  const { content } = schema as { content?: Record<string, { schema: TSchema }> };
+  if (content) {
+    const media = Object.entries(content).map(([type, each]) => [type, { schema: describeResponse(each.schema) }]);
+    return { ...schema, content: Object.fromEntries(media) };
+  }
   const response = responseSchema(schema);
   const { items } = response as { items?: Json };
   return items ? { ...response, items: named(items, 'Service') } : named(response, 'Service');
 }
+
+const EXAMPLE_SERVICE = {
+  name: 'grayify',
+  image: 'ghcr.io/grycap/imagemagick',
+  script: '#!/bin/sh\nconvert "$INPUT_FILE_PATH" -type Grayscale "$TMP_OUTPUT_DIR/image.jpg"\n',
+  memory: '512Mi',
+  cpu: '0.5',
+  input: [{ storage_provider: 'minio.default', path: 'grayify/input' }],
+  output: [{ storage_provider: 'minio.default', path: 'grayify/output' }],
+};
 
 type OpenApi = ReturnType<NonNullable<FastifyDynamicSwaggerOptions['transformObject']>>;
 
@@ -46,7 +65,9 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
       info: {
         title: 'OSCAR Manager',
         version,
-        description: 'Errors are plain text: a sentence that says what was wrong and what to do.',
+        description:
+          'Errors are plain text: a sentence that says what was wrong and what to do. 401 has no body, and neither has 404 ' +
+          'where a service or a job is not found. An internal error of the manager is 500, with the id of the request.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       components: {
@@ -57,6 +78,13 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
             scheme: 'bearer',
             description: 'A user, by an access token; or, to invoke a service, its token',
           },
+          store: { type: 'http', scheme: 'bearer', description: 'The object store, by `OSCAR_EVENTS_TOKEN`' },
+          member: {
+            type: 'apiKey',
+            in: 'header',
+            name: MEMBER_HEADER,
+            description: 'Another manager, which signs the request (docs/peer-protocol.md#x-oscar-member)',
+          },
         },
       },
       security: [{ basic: [] }, { bearer: [] }],
@@ -64,28 +92,66 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
     transform: ({ schema, url }) => {
       if (!schema) return { schema: {}, url };
       const body = schema.body as TSchema | undefined;
-      const response = schema.response as Record<string, TSchema> | undefined;
+      const response = {
+        ...commonAnswers({
+          isOpen: schema.security?.length === 0,
+          hasParams: url.includes(':'),
+          hasBody: body !== undefined,
+        }),
+        ...(schema.response as Record<string, TSchema> | undefined),
+      };
       return {
         url,
         schema: {
           ...schema,
           ...(body && { body: describeRequest(body) }),
-          ...(response && {
-            response: Object.fromEntries(
-              Object.entries(response).map(([status, of]) => [status, describeResponse(of)]),
-            ),
-          }),
+          response: Object.fromEntries(
+            Object.entries(response).map(([status, of]) => [status, describeResponse(of as TSchema)]),
+          ),
         },
       };
     },
     transformObject: (document) => {
       const { components, paths, ...rest } = 'openapiObject' in document ? document.openapiObject : {};
       const schemas: Json = {};
+      const responses: Json = {};
+      markOptionalBodies(paths as Json);
       const hoisted = hoist(paths, schemas) as typeof paths;
-      return { ...rest, components: { ...components, schemas }, paths: hoisted } as OpenApi;
+      shareErrors(hoisted as Json, responses);
+      return { ...rest, components: { ...components, schemas, responses }, paths: hoisted } as OpenApi;
     },
   });
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
+}
+
+/** A body whose schema has `x-optional` may be left out; Fastify has no other way to say so. */
+function markOptionalBodies(paths: Json): void {
+  for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods as Json))) {
+    const { requestBody } = operation as {
+      requestBody?: { required: boolean; content: Record<string, { schema?: Json }> };
+    };
+    if (!requestBody) continue;
+    for (const { schema } of Object.values(requestBody.content)) {
+      if (schema?.['x-optional'] !== true) continue;
+      requestBody.required = false;
+      delete schema['x-optional'];
+    }
+  }
+}
+
+/** Moves the error answers that many operations have below `components`, under a status and the kind of body: `Text409`. */
+function shareErrors(paths: Json, shared: Json): void {
+  for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods as Json))) {
+    const { responses } = operation as { responses: Record<string, { content?: Json }> };
+    for (const [status, response] of Object.entries(responses)) {
+      if (Number(status) < 400) continue;
+      const [type] = Object.keys(response.content ?? {});
+      const name = `${type === undefined ? 'Empty' : type === 'text/plain' ? 'Text' : 'Json'}${status}`;
+      shared[name] ??= response;
+      if (!isDeepStrictEqual(shared[name], response)) continue;
+      responses[status] = { $ref: `#/components/responses/${name}` } as object;
+    }
+  }
 }
 
 interface Operation {

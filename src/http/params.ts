@@ -5,7 +5,28 @@ import { JOB_STATES, type JobState } from '../model/job/index.ts';
 import { isServiceReference } from '../model/service/index.ts';
 import { HttpError } from './errors.ts';
 
-export const Name = Type.Object({ name: Type.String({ description: 'the service' }) });
+/** The rules of `isServiceReference` and of job ids, for the document. */
+const PATH_NAME = '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$';
+
+const ServiceName = Type.String({ description: 'the service', pattern: PATH_NAME, examples: ['grayify'] });
+
+export const Name = Type.Object({ name: ServiceName });
+
+/** A query parameter that is on or off. */
+export const Flag = (description: string) => Type.Optional(Type.Boolean({ description }));
+
+/** A query parameter whose value comes from an earlier answer. Clients do not look inside. */
+export const CursorParam = (description: string) => Type.Optional(Type.String({ description, $comment: 'cursor' }));
+
+/** Header of an update: only if the service has this version. */
+export const IfMatch = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({
+      description: 'the `ETag` that the caller has read, or `*`',
+      pattern: '^([*]|"[A-Za-z0-9._-]+")$',
+    }),
+  ),
+});
 
 /**
  * The service in the path. An illegal name is rejected with 400 (docs/go-manager.md#services).
@@ -18,8 +39,8 @@ export function nameParam(request: FastifyRequest): string {
 
 /** The parameters of a route that is about one job. */
 export const JobName = Type.Object({
-  name: Type.String({ description: 'the service' }),
-  id: Type.String({ description: 'the job' }),
+  name: ServiceName,
+  id: Type.String({ description: 'the job', maxLength: 128, pattern: '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$' }),
 });
 
 export const jobParams = (request: FastifyRequest) => ({

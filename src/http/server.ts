@@ -200,7 +200,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   serviceAuthRoutes(app, deps);
   if (catalog.objects) {
     const { managerName, now, objects } = catalog;
-    bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
+    const { pageSize, keysOf } = options;
+    bucketsRoutes(app, { authenticator, objects, managerName, pageSize, now, keysOf });
   }
   const open = new OpenResponses(app);
   if (options.jobs) registerJobRoutes(app, options, options.jobs, open);

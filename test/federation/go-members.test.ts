@@ -73,6 +73,7 @@ describe('Go manager: a member', () => {
     await eventually(async () => assert.notEqual((await memberOf('made'))?.last_seen, seen));
     const member = await memberOf('made');
     assert.deepEqual([member?.state, member?.reason], ['ready', undefined]);
+    assert.match(member?.note ?? '', /^its manager is written in Go: /);
     assert.ok(!go.seen.some((each) => /^PUT .*made-go/.test(each)));
   });
 
@@ -236,6 +237,39 @@ describe('Go manager: a member', () => {
     assert.ok(go.services.has('late-go'));
     await create('late', { script: 'two' });
     assert.equal(scriptAt(go, 'late-go'), 'two');
+  });
+
+  test('that is away while its service is deleted is named in a warning, and removed when it is back', async () => {
+    await create('behind');
+    go.fails = { status: 503 };
+    const removed = await expect(204, 'DELETE', '/system/services/behind', { as: people.alice });
+    const warning = removed.headers.get('x-oscar-warning') ?? '';
+    assert.match(warning, /^go\/behind-go still exists: .*503.* delete it there$/);
+    assert.equal(removed.text, '');
+    go.fails = undefined;
+    await eventually(() => assert.equal(go.services.has('behind-go'), false));
+    await create('ahead');
+    const ended = await expect(204, 'DELETE', '/system/services/ahead', { as: people.alice });
+    assert.equal(ended.headers.get('x-oscar-warning'), null);
+  });
+
+  test('is created, changed, removed and created again at the pace of a real Go manager, and nothing overlaps', async () => {
+    second.pace = process.env['OSCAR_TEST_LONG'] ? 1 : 0.02;
+    try {
+      const members = [memberAt('second', 'paced-go')];
+      await create('paced', { members });
+      const ready = async () => assert.equal((await memberOf('paced'))?.state, 'ready');
+      await eventually(ready);
+      const changed = { as: people.alice, body: await withToken('paced', { members, script: 'two' }) };
+      assert.match(String((await manager.call('PUT', '/system/services', changed)).status), /^20[04]$/);
+      await eventually(() => assert.equal(scriptAt(second, 'paced-go'), 'two'));
+      await expect(204, 'DELETE', '/system/services/paced', { as: people.alice });
+      await eventually(async () => void (await create('paced', { members })));
+      await eventually(ready);
+      assert.deepEqual(second.overlaps, []);
+    } finally {
+      second.pace = 0;
+    }
   });
 
   test('of the administrator is asked with the account at that cluster', async () => {

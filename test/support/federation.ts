@@ -149,6 +149,7 @@ export interface SeenMember {
   readonly revision?: number;
   readonly last_seen?: string;
   readonly reason?: string;
+  readonly note?: string;
 }
 
 export interface SeenFederation {

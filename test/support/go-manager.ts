@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 export interface GoService extends Record<string, unknown> {
   readonly name: string;
@@ -8,8 +9,9 @@ export interface GoService extends Record<string, unknown> {
 }
 
 /**
- * As much of a manager written in Go as its members are asked for: services, each of its owner,
- * and the buckets that they make. Errors are plain text. A create and a delete of one name that overlap break.
+ * As much of a manager written in Go as its members are asked for: services, each of its owner, and the buckets that they
+ * make. Errors are plain text. A create and a delete of one name that overlap break. It is as slow as a real one was seen to
+ * be, times `pace`.
  */
 export interface GoManager extends AsyncDisposable {
   readonly url: string;
@@ -22,6 +24,8 @@ export interface GoManager extends AsyncDisposable {
   readonly overlaps: string[];
   /** If set, the answer to every request, which then has no effect. */
   fails: GoFailure | undefined;
+  /** 1: as slow as a real one. 0 by default: it answers at once. */
+  pace: number;
   /** How many reads do not show a service after its create. */
   showsAfter: number;
   /** How many reads still show a service after its delete was answered; until then its name is not free. */
@@ -86,6 +90,12 @@ export async function startGoManager(): Promise<GoManager> {
     overlaps,
     seen,
     fails: undefined,
+    get pace() {
+      return cluster.pace;
+    },
+    set pace(pace) {
+      cluster.pace = pace;
+    },
     get showsAfter() {
       return cluster.showsAfter;
     },
@@ -116,7 +126,16 @@ function userOf(authorization: string): string | undefined {
   return (JSON.parse(Buffer.from(claims, 'base64url').toString()) as { sub: string }).sub;
 }
 
+/** How long a real one was seen to take, in milliseconds: at least and at most. */
+const TAKES: Readonly<Record<string, readonly [number, number]>> = {
+  POST: [8_000, 12_000],
+  PUT: [1_000, 5_000],
+  GET: [100, 5_000],
+  DELETE: [8_000, 8_000],
+};
+
 class GoCluster {
+  pace = 0;
   readonly services = new Map<string, GoService>();
   readonly buckets = new Map<string, string>();
   readonly overlaps: string[] = [];
@@ -207,11 +226,12 @@ class GoCluster {
 
   async #held(method: string, answer: Answer, name?: string): Promise<Answer> {
     const hold = this.#holds.get(method);
-    if (!hold) return answer;
+    if (!hold && this.pace === 0) return answer;
     this.#holds.delete(method);
     if (name !== undefined && (method === 'POST' || method === 'DELETE')) this.#busy.set(name, method);
-    hold.reach();
-    await hold.released;
+    hold?.reach();
+    const [least, most] = TAKES[method] ?? [0, 0];
+    await Promise.all([hold?.released, pause(this.pace * (least + Math.random() * (most - least)))]);
     if (name !== undefined) this.#busy.delete(name);
     return answer;
   }

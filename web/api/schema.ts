@@ -35,7 +35,6 @@ export type ServiceDefinition = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
-    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
     readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest' | {
       readonly 'mode'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest';
@@ -178,21 +177,6 @@ export type ServiceDefinition = {
   };
 };
 
-export type ServicePlan = {
-  readonly 'name': string;
-  readonly 'action': 'create' | 'update';
-  readonly 'changes': readonly (string)[];
-  readonly 'buckets': readonly ({
-    readonly 'name': string;
-    readonly 'action': 'create' | 'use' | 'keep';
-  })[];
-  readonly 'members': readonly ({
-    readonly 'member': string;
-    readonly 'action': 'create' | 'adopt' | 'update' | 'remove';
-    readonly 'problem'?: string;
-  })[];
-};
-
 export type Service = {
   readonly 'name': string;
   readonly 'cluster_id': string;
@@ -229,7 +213,6 @@ export type Service = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
-    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
   };
   readonly 'log_level': 'NOTSET' | 'DEBUG' | 'INFO' | 'WARNING' | 'ERROR' | 'CRITICAL';
@@ -368,25 +351,78 @@ export type Service = {
   };
 };
 
-export type JobSummary = {
-  readonly 'id': string;
-  readonly 'service': string;
-  readonly 'state': 'accepted' | 'queued' | 'offering' | 'delegated' | 'running' | 'committing' | 'succeeded' | 'failed' | 'cancelled';
-  readonly 'phase': 'Pending' | 'Running' | 'Succeeded' | 'Failed';
-  readonly 'message': string;
-  readonly 'trigger': 'storage' | 'job' | 'run';
-  readonly 'invoker'?: string;
-  readonly 'invoker_claimed_by'?: string;
-  readonly 'object'?: {
-    readonly 'bucket': string;
-    readonly 'key': string;
+export type BucketDefinition = {
+  readonly 'bucket_name': string;
+  readonly 'visibility'?: 'private' | 'restricted' | 'public';
+  readonly 'allowed_users'?: readonly (string)[];
+};
+
+export type Bucket = {
+  readonly 'bucket_name': string;
+  readonly 'visibility': string;
+  readonly 'allowed_users': readonly (string)[] | null;
+  readonly 'owner': string;
+  readonly 'metadata': Readonly<Record<string, string>>;
+  readonly 'objects'?: readonly ({
+    readonly 'object_name': string;
+    readonly 'size_bytes': number;
+    readonly 'last_modified': string;
+  })[];
+  readonly 'storage_quota': {
+    readonly 'max'?: string;
+    readonly 'max_bytes'?: number;
+    readonly 'source': string;
   };
-  readonly 'place'?: string;
-  readonly 'accepted_at': string;
-  readonly 'started_at'?: string;
-  readonly 'finished_at'?: string;
-  readonly 'exit_code'?: number;
-  readonly 'cancelling'?: boolean;
+  readonly 'storage_usage': {
+    readonly 'used': string;
+    readonly 'used_bytes': number;
+    readonly 'objects'?: number;
+  };
+  readonly 'attribution': string;
+};
+
+export type BucketPage = {
+  readonly 'bucket_name': string;
+  readonly 'visibility': string;
+  readonly 'allowed_users': readonly (string)[] | null;
+  readonly 'owner': string;
+  readonly 'metadata': Readonly<Record<string, string>>;
+  readonly 'objects'?: readonly ({
+    readonly 'object_name': string;
+    readonly 'size_bytes': number;
+    readonly 'last_modified': string;
+  })[];
+  readonly 'storage_quota': {
+    readonly 'max'?: string;
+    readonly 'max_bytes'?: number;
+    readonly 'source': string;
+  };
+  readonly 'storage_usage': {
+    readonly 'used': string;
+    readonly 'used_bytes': number;
+    readonly 'objects'?: number;
+  };
+  readonly 'attribution': string;
+  readonly 'next_page'?: string;
+  readonly 'is_truncated': boolean;
+  readonly 'returned_items': number;
+};
+
+export type PresignRequest = {
+  readonly 'object_key': string;
+  readonly 'operation': 'upload' | 'download';
+  readonly 'expires_in'?: number;
+  readonly 'content_type'?: string;
+  readonly 'extra_headers'?: Readonly<Record<string, string>>;
+};
+
+export type PresignedUrl = {
+  readonly 'object_key': string;
+  readonly 'operation': 'upload' | 'download';
+  readonly 'method': 'PUT' | 'GET';
+  readonly 'url': string;
+  readonly 'expires_at': string;
+  readonly 'headers'?: Readonly<Record<string, string>>;
 };
 
 export type Job = {
@@ -437,6 +473,57 @@ export type Job = {
   })[];
 };
 
+export type Member = {
+  readonly 'type': 'oscar' | 'endpoint';
+  readonly 'cluster_id': string;
+  readonly 'service_name': string;
+  readonly 'url': string;
+  readonly 'ssl_verify': boolean;
+  readonly 'priority': number;
+  readonly 'headers': Readonly<Record<string, string>>;
+  readonly 'state'?: 'ready' | 'pending' | 'unreachable' | 'conflict' | 'removing' | 'removed-by-owner';
+  readonly 'revision'?: number;
+  readonly 'last_seen'?: string;
+  readonly 'reason'?: string;
+  readonly 'note'?: string;
+};
+
+export type Federation = {
+  readonly 'topology': 'none' | 'star' | 'tree' | 'mesh';
+  readonly 'members': readonly (Member)[] | null;
+  readonly 'conditions'?: readonly ({
+    readonly 'type': string;
+    readonly 'reason': string;
+  })[];
+  readonly 'warnings'?: readonly (string)[];
+};
+
+export type ServiceMember = {
+  readonly 'type'?: 'oscar';
+  readonly 'cluster_id': string;
+  readonly 'service_name': string;
+  readonly 'priority'?: number;
+  readonly 'headers'?: Readonly<Record<string, string>>;
+};
+
+export type EndpointMember = {
+  readonly 'type': 'endpoint';
+  readonly 'url': string;
+  readonly 'ssl_verify'?: boolean;
+  readonly 'priority'?: number;
+  readonly 'headers'?: Readonly<Record<string, string>>;
+};
+
+export type Replicas = {
+  readonly 'topology': 'none' | 'star' | 'tree' | 'mesh';
+  readonly 'replicas': readonly (Member)[] | null;
+  readonly 'conditions'?: readonly ({
+    readonly 'type': string;
+    readonly 'reason': string;
+  })[];
+  readonly 'warnings'?: readonly (string)[];
+};
+
 export interface Operations {
   readonly 'GET /health': {
     readonly body: undefined;
@@ -484,36 +571,6 @@ export interface Operations {
       };
     };
   };
-  readonly 'GET /system/checks': {
-    readonly body: undefined;
-    readonly response: {
-      readonly 'checks': readonly ({
-        readonly 'where': string;
-        readonly 'what': string;
-        readonly 'ok': boolean;
-        readonly 'warning'?: boolean;
-        readonly 'said': string;
-      })[];
-    };
-  };
-  readonly 'GET /system/audit': {
-    readonly body: undefined;
-    readonly response: {
-      readonly 'records': readonly ({
-        readonly 'audit': number;
-        readonly 'time': string;
-        readonly 'action': string;
-        readonly 'actor': string;
-        readonly 'object'?: string;
-        readonly 'outcome': 'success' | 'refused' | 'failed';
-        readonly 'reason'?: string;
-        readonly 'request'?: string;
-        readonly 'address'?: string;
-        readonly 'count'?: number;
-        readonly 'details'?: Readonly<Record<string, string | number>>;
-      })[];
-    };
-  };
   readonly 'GET /system/config': {
     readonly body: undefined;
     readonly response: {
@@ -543,9 +600,9 @@ export interface Operations {
   };
   readonly 'PUT /system/config': {
     readonly body: {
-      readonly 'allowed_image_repositories'?: readonly (string)[];
+      readonly 'allowed_image_repositories'?: readonly (string)[] | null;
     };
-    readonly response: readonly (string)[];
+    readonly response: readonly (string)[] | null;
   };
   readonly 'POST /system/config/keys': {
     readonly body: undefined;
@@ -560,14 +617,12 @@ export interface Operations {
     };
   };
   readonly 'POST /system/services': {
-    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: ServicePlan;
+    readonly response: undefined;
   };
   readonly 'PUT /system/services': {
-    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: ServicePlan | string;
+    readonly response: undefined;
   };
   readonly 'GET /system/services': {
     readonly query: 'include';
@@ -590,99 +645,29 @@ export interface Operations {
     readonly response: undefined;
   };
   readonly 'POST /system/buckets': {
-    readonly body: {
-      readonly 'bucket_name'?: string;
-      readonly 'visibility'?: 'private' | 'restricted' | 'public';
-      readonly 'allowed_users'?: readonly (string)[];
-    };
+    readonly body: BucketDefinition;
     readonly response: undefined;
   };
   readonly 'GET /system/buckets': {
     readonly body: undefined;
-    readonly response: readonly ({
-      readonly 'bucket_name': string;
-      readonly 'visibility': string;
-      readonly 'allowed_users': readonly (string)[] | null;
-      readonly 'owner': string;
-      readonly 'metadata': Readonly<Record<string, string>>;
-      readonly 'objects'?: readonly ({
-        readonly 'object_name': string;
-        readonly 'size_bytes': number;
-        readonly 'last_modified': string;
-      })[];
-      readonly 'storage_quota': {
-        readonly 'max'?: string;
-        readonly 'max_bytes'?: number;
-        readonly 'source': string;
-      };
-      readonly 'storage_usage': {
-        readonly 'used': string;
-        readonly 'used_bytes': number;
-        readonly 'objects'?: number;
-      };
-      readonly 'attribution': string;
-    })[];
+    readonly response: readonly (Bucket)[];
   };
   readonly 'PUT /system/buckets': {
-    readonly body: {
-      readonly 'bucket_name'?: string;
-      readonly 'visibility'?: 'private' | 'restricted' | 'public';
-      readonly 'allowed_users'?: readonly (string)[];
-    };
+    readonly body: BucketDefinition;
     readonly response: undefined;
   };
   readonly 'GET /system/buckets/{name}': {
-    readonly query: 'page' | 'prefix';
+    readonly query: 'page';
     readonly body: undefined;
-    readonly response: {
-      readonly 'bucket_name': string;
-      readonly 'visibility': string;
-      readonly 'allowed_users': readonly (string)[] | null;
-      readonly 'owner': string;
-      readonly 'metadata': Readonly<Record<string, string>>;
-      readonly 'objects'?: readonly ({
-        readonly 'object_name': string;
-        readonly 'size_bytes': number;
-        readonly 'last_modified': string;
-      })[];
-      readonly 'storage_quota': {
-        readonly 'max'?: string;
-        readonly 'max_bytes'?: number;
-        readonly 'source': string;
-      };
-      readonly 'storage_usage': {
-        readonly 'used': string;
-        readonly 'used_bytes': number;
-        readonly 'objects'?: number;
-      };
-      readonly 'attribution': string;
-      readonly 'next_page'?: string;
-      readonly 'is_truncated': boolean;
-      readonly 'returned_items': number;
-    };
+    readonly response: BucketPage;
   };
   readonly 'DELETE /system/buckets/{name}': {
     readonly body: undefined;
     readonly response: undefined;
   };
   readonly 'POST /system/buckets/{name}/presign': {
-    readonly body: {
-      readonly 'object_key'?: string;
-      readonly 'operation'?: 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
-      readonly 'expires_in'?: number;
-      readonly 'content_type'?: string;
-      readonly 'upload_id'?: string;
-      readonly 'part_number'?: number;
-      readonly 'extra_headers'?: Readonly<Record<string, string>>;
-    };
-    readonly response: {
-      readonly 'object_key': string;
-      readonly 'operation': string;
-      readonly 'method': string;
-      readonly 'url': string;
-      readonly 'expires_at': string;
-      readonly 'headers'?: Readonly<Record<string, string>>;
-    };
+    readonly body: PresignRequest;
+    readonly response: PresignedUrl;
   };
   readonly 'POST /job/{name}': {
     readonly query: 'owner';
@@ -692,7 +677,7 @@ export interface Operations {
   readonly 'POST /run/{name}': {
     readonly query: 'owner';
     readonly body: unknown;
-    readonly response: string;
+    readonly response: undefined;
   };
   readonly 'GET /system/logs': {
     readonly query: 'timestamps' | 'previous';
@@ -731,19 +716,11 @@ export interface Operations {
   readonly 'GET /system/logs/{name}/{id}': {
     readonly query: 'timestamps' | 'follow';
     readonly body: undefined;
-    readonly response: string;
+    readonly response: undefined;
   };
   readonly 'DELETE /system/logs/{name}/{id}': {
     readonly body: undefined;
     readonly response: undefined;
-  };
-  readonly 'GET /system/jobs': {
-    readonly query: 'state' | 'page' | 'service' | 'user' | 'limit';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'jobs': readonly (JobSummary)[];
-      readonly 'next_page'?: string;
-    };
   };
   readonly 'GET /system/jobs/{name}': {
     readonly query: 'state' | 'page' | 'since' | 'wait';
@@ -765,7 +742,7 @@ export interface Operations {
   };
   readonly 'GET /system/events': {
     readonly body: undefined;
-    readonly response: string;
+    readonly response: undefined;
   };
   readonly 'POST /system/events/storage': {
     readonly body: {
@@ -918,6 +895,18 @@ export interface Operations {
           readonly 'notes'?: string;
         })[];
       })[];
+    } | {
+      readonly 'service_id': string;
+      readonly 'metric': string;
+      readonly 'start': string;
+      readonly 'end': string;
+      readonly 'value': number;
+      readonly 'unit'?: string;
+      readonly 'sources': readonly ({
+        readonly 'name': string;
+        readonly 'status': 'ok' | 'partial' | 'missing';
+        readonly 'notes'?: string;
+      })[];
     };
   };
   readonly 'GET /metrics': {
@@ -952,187 +941,84 @@ export interface Operations {
   readonly 'GET /system/federation/{name}': {
     readonly query: 'include';
     readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'members': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
-    };
+    readonly response: Federation;
   };
   readonly 'POST /system/federation/{name}': {
-    readonly query: 'wait';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'members': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'members'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'clusters'?: Readonly<Record<string, {
+        readonly 'endpoint'?: string;
+        readonly 'auth_user'?: string;
+        readonly 'auth_password'?: string;
+        readonly 'ssl_verify'?: boolean;
+      }>>;
     };
+    readonly response: Federation;
   };
   readonly 'PUT /system/federation/{name}': {
-    readonly query: 'wait';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'members': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'members'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'update'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'clusters'?: Readonly<Record<string, {
+        readonly 'endpoint'?: string;
+        readonly 'auth_user'?: string;
+        readonly 'auth_password'?: string;
+        readonly 'ssl_verify'?: boolean;
+      }>>;
     };
+    readonly response: Federation;
   };
   readonly 'DELETE /system/federation/{name}': {
     readonly query: 'force';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'members': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'members'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'delete'?: boolean;
+      readonly 'force'?: boolean;
     };
+    readonly response: Federation;
   };
   readonly 'GET /system/replicas/{name}': {
     readonly query: 'include';
     readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'replicas': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
-    };
+    readonly response: Replicas;
   };
   readonly 'POST /system/replicas/{name}': {
-    readonly query: 'wait';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'replicas': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'replicas'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'clusters'?: Readonly<Record<string, {
+        readonly 'endpoint'?: string;
+        readonly 'auth_user'?: string;
+        readonly 'auth_password'?: string;
+        readonly 'ssl_verify'?: boolean;
+      }>>;
     };
+    readonly response: Replicas;
   };
   readonly 'PUT /system/replicas/{name}': {
-    readonly query: 'wait';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'replicas': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'replicas'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'update'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'clusters'?: Readonly<Record<string, {
+        readonly 'endpoint'?: string;
+        readonly 'auth_user'?: string;
+        readonly 'auth_password'?: string;
+        readonly 'ssl_verify'?: boolean;
+      }>>;
     };
+    readonly response: Replicas;
   };
   readonly 'DELETE /system/replicas/{name}': {
     readonly query: 'force';
-    readonly body: undefined;
-    readonly response: {
-      readonly 'topology': string;
-      readonly 'replicas': readonly (unknown)[] | null;
-      readonly 'conditions'?: readonly ({
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-      readonly 'pending'?: readonly ({
-        readonly 'member': string;
-        readonly 'reason': string;
-        readonly 'next_attempt_seconds'?: number;
-      })[];
-      readonly 'warnings'?: readonly (string)[];
+    readonly body: {
+      readonly 'replicas'?: readonly (ServiceMember | EndpointMember)[];
+      readonly 'delete'?: boolean;
+      readonly 'force'?: boolean;
     };
-  };
-  readonly 'GET /system/clusters': {
-    readonly body: undefined;
-    readonly response: {
-      readonly 'clusters': readonly ({
-        readonly 'cluster_id': string;
-        readonly 'self': boolean;
-        readonly 'cpu'?: {
-          readonly 'total': number;
-          readonly 'used': number;
-          readonly 'promised': number;
-          readonly 'free': number;
-        };
-        readonly 'memory'?: {
-          readonly 'total': number;
-          readonly 'used': number;
-          readonly 'promised': number;
-          readonly 'free': number;
-        };
-        readonly 'gpu'?: {
-          readonly 'total': number;
-          readonly 'used': number;
-          readonly 'promised': number;
-          readonly 'free': number;
-        };
-        readonly 'nodes'?: number;
-        readonly 'queued'?: number;
-        readonly 'round_trip_ms'?: number;
-        readonly 'age_ms'?: number;
-        readonly 'problem'?: string;
-      })[];
-      readonly 'conditions': readonly ({
-        readonly 'service': string;
-        readonly 'type': string;
-        readonly 'reason': string;
-      })[];
-    };
+    readonly response: Replicas;
   };
   readonly 'POST /system/federation/{name}/changes': {
     readonly body: {
-      readonly 'method'?: string;
+      readonly 'method': 'POST' | 'PUT' | 'DELETE';
       readonly 'body'?: unknown;
     };
     readonly response: {
@@ -1143,6 +1029,10 @@ export interface Operations {
     };
   };
   readonly 'POST /system/federation/{name}/departures': {
+    readonly body: undefined;
+    readonly response: undefined;
+  };
+  readonly 'DELETE /system/federation/{name}/token': {
     readonly body: undefined;
     readonly response: undefined;
   };
@@ -1159,7 +1049,7 @@ export interface Operations {
     };
   };
   readonly 'PUT /system/services/{name}/federation': {
-    readonly body: undefined;
+    readonly body: Readonly<Record<string, unknown>>;
     readonly response: undefined;
   };
   readonly 'DELETE /system/services/{name}/federation': {

@@ -162,7 +162,7 @@ describe('slow Go manager', () => {
     await held.reached;
     await settle();
     t.mock.timers.tick(3_000);
-    assert.equal(await removing, 1);
+    assert.equal((await removing).length, 1);
     const [entry] = await Array.fromAsync(new Ledgers(deps).all());
     assert.match(entry?.ledger.members[0]?.reason ?? '', /still deleting it/);
 
@@ -211,7 +211,7 @@ test('order: a create is told to try again while a Go manager still deletes the 
   await held.reached;
   await settle();
   t.mock.timers.tick(3_000);
-  assert.equal(await removing, 1);
+  assert.equal((await removing).length, 1);
 
   const again = createFederation(alice, federatedBody(['go']), deps);
   again.catch(() => {});

@@ -10,6 +10,8 @@ interface MemberStatus {
   readonly revision?: number;
   readonly last_seen?: string;
   readonly reason?: string;
+  /** What this manager cannot guarantee for the member. */
+  readonly note?: string;
 }
 
 interface MembersView {
@@ -53,8 +55,14 @@ function toMemberStatus(member: LedgerMember, { revision }: Ledger): MemberStatu
     ...(member.revision !== undefined && { revision: member.revision }),
     ...(member.lastSeen !== undefined && { last_seen: new Date(member.lastSeen).toISOString() }),
     ...(member.reason !== undefined && { reason: member.reason }),
+    ...(member.kind === 'upstream' && { note: GO_NOTE }),
   };
 }
+
+/** docs/federation.md#managers-written-in-go has the whole list. */
+const GO_NOTE =
+  'its manager is written in Go: it knows no permits, leases or tombstones, so that a job may write results after it was ' +
+  'cancelled, and the worker can be deleted only while the owner has a valid token';
 
 function toMemberState(member: LedgerMember, revision: number): MemberStatus['state'] {
   switch (member.state) {

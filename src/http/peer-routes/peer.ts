@@ -28,6 +28,7 @@ import {
   writeState,
 } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
+import { errors, noBody, SIGNATURE_ERRORS } from '../answers.ts';
 import {
   announcedParts,
   headerText,
@@ -57,9 +58,13 @@ const View = Type.Object({
   digest: Type.Optional(Type.String()),
 });
 const Announced = Type.Object({
-  key: Type.Optional(Type.Unknown({ description: 'the id of the key with which the worker is created next' })),
+  key: Type.Optional(
+    Type.String({ description: 'the id of the key with which the worker is created next', pattern: '^[0-9a-f]{64}$' }),
+  ),
 });
-const How = Type.Object({ how: Type.Optional(Type.String({ description: '`undo` (default) or `detach`' })) });
+const How = Type.Object({
+  how: Type.Optional(Type.Enum(['undo', 'detach'], { description: '`undo` if left out' })),
+});
 
 /** What managers of other clusters ask about one service (docs/peer-protocol.md#calls). */
 export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
@@ -68,11 +73,12 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
   const url = '/system/services/:name/federation';
 
   const probe = {
+    operationId: 'probeWorker',
     summary: 'What a federation finds under this name',
     tags,
     params: Name,
     querystring: Announced,
-    response: { 200: View },
+    response: { 200: View, ...SIGNATURE_ERRORS, ...errors(403, 409, 410) },
   };
   app.get(url, { ...NEVER_SHED, schema: probe }, async (request) => {
     const name = nameParam(request);
@@ -85,7 +91,19 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
     return writeState(state);
   });
 
-  const change = { summary: 'Change a worker', tags, params: Name, response: { 204: Type.Null() } };
+  const change = {
+    operationId: 'changeWorker',
+    summary: 'Change a worker',
+    tags,
+    params: Name,
+    security: [{ member: [] }],
+    body: Type.Unsafe({
+      type: 'object',
+      description: 'the change that the coordinator signed (docs/peer-protocol.md#calls)',
+      examples: [{ revision: 2, definition: '{"name":"grayify-b","image":"busybox","script":"true"}' }],
+    }),
+    response: { 204: noBody('Changed'), ...SIGNATURE_ERRORS, ...errors(403, 409, 410, 412, 424) },
+  };
   app.put(
     url,
     { ...NEVER_SHED, schema: change, ...beforeBody((request) => knownMember(request, workers)) },
@@ -96,7 +114,15 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
     },
   );
 
-  const end = { summary: 'End a worker', tags, params: Name, querystring: How, response: { 204: Type.Null() } };
+  const end = {
+    operationId: 'endWorker',
+    summary: 'End a worker',
+    tags,
+    params: Name,
+    querystring: How,
+    security: [{ member: [] }],
+    response: { 204: noBody('Ended'), ...SIGNATURE_ERRORS, ...errors(403, 409, 410) },
+  };
   const ending = {
     ...NEVER_SHED,
     schema: end,

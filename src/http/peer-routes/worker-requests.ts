@@ -12,6 +12,7 @@ import {
 import type { Authenticator } from '../../identity/index.ts';
 import { readPassedChange } from '../../peers/index.ts';
 import { findService } from '../../services/index.ts';
+import { errors, FEDERATION_ERRORS, noBody, SIGNATURE_ERRORS } from '../answers.ts';
 import { announcedParts, federationCaller, readMemberClaim, serviceBearer, signedParts } from '../authentication.ts';
 import { beforeBody, readJsonBody, requireValid, SMALL_BODY } from '../body.ts';
 import { Name, nameParam } from '../params.ts';
@@ -34,13 +35,15 @@ export function workerRequestRoutes(app: FastifyInstance, deps: WorkerRequestDep
 function forwardedChangesRoute(app: FastifyInstance, deps: WorkerRequestDeps): void {
   const { coordination, workers } = deps.federations;
   const schema = {
+    operationId: 'forwardChange',
     summary: 'A change of members that was sent to a worker, from its manager',
     tags,
     params: Name,
-    body: Type.Object({
-      method: Type.String({ description: 'POST, PUT or DELETE' }),
-      body: Type.Optional(Type.Unknown()),
-    }),
+    security: [{ member: [] }],
+    body: Type.Object(
+      { method: Type.Enum(['POST', 'PUT', 'DELETE']), body: Type.Optional(Type.Unknown()) },
+      { examples: [{ method: 'DELETE', body: { members: [{ cluster_id: 'b', service_name: 'grayify-b' }] } }] },
+    ),
     response: {
       200: Type.Object({
         topology: Type.String(),
@@ -48,6 +51,8 @@ function forwardedChangesRoute(app: FastifyInstance, deps: WorkerRequestDeps): v
         pending: Type.Array(Type.String({ description: 'members that do not have the change yet' })),
         absent: Type.Optional(Type.Array(Type.String({ description: 'names in the request that are not members' }))),
       }),
+      ...SIGNATURE_ERRORS,
+      ...FEDERATION_ERRORS,
     },
   };
   const known = async (request: FastifyRequest) => {
@@ -69,10 +74,12 @@ function forwardedChangesRoute(app: FastifyInstance, deps: WorkerRequestDeps): v
 /** The owner of a worker removes it: its manager reports it here first. Repeating the report is a no-op. */
 function departuresRoute(app: FastifyInstance, { federations: { coordination } }: WorkerRequestDeps): void {
   const schema = {
+    operationId: 'reportDeparture',
     summary: 'The owner of a worker ends it on its own cluster, from the manager there',
     tags,
     params: Name,
-    response: { 204: Type.Null() },
+    security: [{ member: [] }],
+    response: { 204: noBody('Recorded'), ...SIGNATURE_ERRORS, ...errors(403, 409, 410) },
   };
   const known = (request: FastifyRequest) =>
     precheckWorker({ ...announcedParts(request), service: nameParam(request) }, coordination);

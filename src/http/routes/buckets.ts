@@ -11,11 +11,13 @@ import {
   presignObject,
   removeBucket,
 } from '../../buckets/index.ts';
-import type { Authenticator } from '../../identity/index.ts';
+import type { Authenticator, User } from '../../identity/index.ts';
 import type { ObjectStore } from '../../ports/index.ts';
+import { errors, noBody } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
+import { CursorParam } from '../params.ts';
 
 export interface BucketsDeps {
   readonly authenticator: Authenticator;
@@ -25,17 +27,38 @@ export interface BucketsDeps {
   /** Objects in a page: `JOB_LISTING_LIMIT`. */
   readonly pageSize: number;
   readonly now: () => number;
+  /** Gives the user keys for the store, unless the user has some. */
+  readonly keysOf: (principal: User) => Promise<unknown>;
 }
 
 const tags = ['buckets'];
 
-const BodySchema = Type.Object({
-  bucket_name: Type.String({ description: '`bucket`, or `bucket/folder`' }),
-  visibility: Type.Optional(Type.Enum(['private', 'restricted', 'public'])),
-  allowed_users: Type.Optional(Type.Array(Type.String())),
-});
+/** What `bucketProblem` forbids: an IPv4 address, and a dot beside another dot or a hyphen. */
+const NO_ADDRESS =
+  '(?![0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}$)(?![0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}/)';
+const NO_DOTS = '(?![^/]*[.][.])(?![^/]*[.]-)(?![^/]*-[.])';
 
-const BucketSchema = Type.Object({
+/** A part of a path: neither `.` nor `..`. */
+const FOLDER = '(?![.]{1,2}/)(?![.]{1,2}$)[^/]+';
+
+const BodySchema = Type.Object(
+  {
+    bucket_name: Type.String({
+      description: '`bucket`, or `bucket/folder`',
+      pattern: `^(?!oscar-staging)(?!oscar-events)${NO_ADDRESS}${NO_DOTS}[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/${FOLDER})*$`,
+    }),
+    visibility: Type.Optional(Type.Enum(['private', 'restricted', 'public'])),
+    allowed_users: Type.Optional(Type.Array(Type.String(), { description: 'uids, with `restricted`' })),
+  },
+  {
+    title: 'BucketDefinition',
+    examples: [
+      { bucket_name: 'photos', visibility: 'restricted', allowed_users: ['62bb11b40398f73778b66f344d282242'] },
+    ],
+  },
+);
+
+const BUCKET = {
   bucket_name: Type.String(),
   visibility: Type.String(),
   allowed_users: Type.Union([Type.Array(Type.String()), Type.Null()]),
@@ -55,51 +78,82 @@ const BucketSchema = Type.Object({
     objects: Type.Optional(Type.Integer()),
   }),
   attribution: Type.String(),
+};
+const BucketSchema = Type.Object(BUCKET, { title: 'Bucket' });
+
+const BucketPageSchema = Type.Object(
+  {
+    ...BUCKET,
+    next_page: Type.Optional(Type.String()),
+    is_truncated: Type.Boolean(),
+    returned_items: Type.Integer(),
+  },
+  { title: 'BucketPage' },
+);
+
+const BucketName = Type.Object({
+  name: Type.String({ description: 'the bucket', maxLength: 63, pattern: '^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$' }),
 });
 
-const BucketPageSchema = Type.Object({
-  ...BucketSchema.properties,
-  next_page: Type.Optional(Type.String()),
-  is_truncated: Type.Boolean(),
-  returned_items: Type.Integer(),
-});
+const PresignSchema = Type.Object(
+  {
+    object_key: Type.String({ minLength: 1, maxLength: 512, pattern: '[^/]' }),
+    operation: Type.Enum([...PRESIGNED_OPERATIONS]),
+    upload_id: Type.Optional(Type.String({ description: 'of the multipart upload, as the store named it' })),
+    part_number: Type.Optional(
+      Type.Integer({ description: 'of the part; for `multipart-list` the part after which the list begins' }),
+    ),
+    expires_in: Type.Optional(
+      Type.Integer({ description: 'seconds, up to a week; 900 if left out', minimum: 0, maximum: 604_800 }),
+    ),
+    content_type: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.+-]+/[ -~]+$' })),
+    extra_headers: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[A-Za-z0-9_!#$%&'*+.^`|~-]+$" }), Type.String({ pattern: '^[ -~]*$' }), {
+        description: 'headers that the upload must have',
+      }),
+    ),
+  },
+  { title: 'PresignRequest', examples: [{ object_key: 'in/a.jpg', operation: 'upload', expires_in: 900 }] },
+);
 
-const BucketName = Type.Object({ name: Type.String({ description: 'the bucket' }) });
-
-const PresignSchema = Type.Object({
-  object_key: Type.String(),
-  operation: Type.Enum([...PRESIGNED_OPERATIONS]),
-  expires_in: Type.Optional(Type.Integer({ description: 'seconds, up to a week; 900 if left out' })),
-  content_type: Type.Optional(Type.String()),
-  upload_id: Type.Optional(Type.String({ description: 'of the multipart upload, as the store named it' })),
-  part_number: Type.Optional(
-    Type.Integer({ description: 'of the part; for `multipart-list` the part after which the list begins' }),
-  ),
-  extra_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
-});
-
-const PresignedSchema = Type.Object({
-  object_key: Type.String(),
-  operation: Type.String(),
-  method: Type.String(),
-  url: Type.String(),
-  expires_at: Type.String(),
-  headers: Type.Optional(Type.Record(Type.String(), Type.String())),
-});
+const PresignedSchema = Type.Object(
+  {
+    object_key: Type.String(),
+    operation: Type.Enum([...PRESIGNED_OPERATIONS]),
+    method: Type.Enum(['PUT', 'GET', 'POST', 'DELETE']),
+    url: Type.String({ format: 'uri' }),
+    expires_at: Type.String({ format: 'date-time' }),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.String(), { description: 'headers that the request to `url` must have' }),
+    ),
+  },
+  { title: 'PresignedUrl' },
+);
 
 export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   const { authenticator, objects, managerName } = deps;
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
   const bucketParam = (request: FastifyRequest) => (request.params as { name: string }).name;
 
-  const create = { summary: 'Create a bucket', tags, body: BodySchema, response: { 201: Type.Null() } };
+  const create = {
+    operationId: 'createBucket',
+    summary: 'Create a bucket',
+    tags,
+    body: BodySchema,
+    response: { 201: noBody('Created'), ...errors(403, 409) },
+  };
   app.post('/system/buckets', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     await createBucket(principal, readJsonBody(request), objects, managerName);
     return reply.code(201).send();
   });
 
-  const list = { summary: 'Buckets that the caller reaches', tags, response: { 200: Type.Array(BucketSchema) } };
+  const list = {
+    operationId: 'listBuckets',
+    summary: 'Buckets that the caller reaches',
+    tags,
+    response: { 200: Type.Array(BucketSchema) },
+  };
   app.get('/system/buckets', { schema: list }, async (request) => {
     const principal = await who(request);
     const found = await listBuckets(principal, objects);
@@ -107,10 +161,11 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   });
 
   const change = {
+    operationId: 'updateBucket',
     summary: 'Change visibility and allowed users',
     tags,
     body: BodySchema,
-    response: { 204: Type.Null() },
+    response: { 204: noBody('Changed'), ...errors(403, 404, 409) },
   };
   app.put('/system/buckets', { schema: change, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
@@ -119,14 +174,15 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   });
 
   const read = {
+    operationId: 'getBucket',
     summary: 'One bucket and a page of its objects',
     tags,
     params: BucketName,
     querystring: Type.Object({
-      page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
+      page: CursorParam('`next_page` of the page before'),
       prefix: Type.Optional(Type.String({ description: 'only objects whose name begins with it' })),
     }),
-    response: { 200: BucketPageSchema },
+    response: { 200: BucketPageSchema, ...errors(403, 404) },
   };
   app.get('/system/buckets/:name', { schema: read }, async (request) => {
     const principal = await who(request);
@@ -144,10 +200,11 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   });
 
   const remove = {
+    operationId: 'deleteBucket',
     summary: 'Delete a bucket and all that is in it',
     tags,
     params: BucketName,
-    response: { 204: Type.Null() },
+    response: { 204: noBody('Deleted'), ...errors(403, 404, 409) },
   };
   app.delete('/system/buckets/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
@@ -156,14 +213,15 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   });
 
   const presign = {
+    operationId: 'presignObject',
     summary: 'A URL that uploads, downloads or deletes one object, or does one step of a multipart upload of it',
     tags,
     params: BucketName,
     body: PresignSchema,
-    response: { 200: PresignedSchema },
+    response: { 200: PresignedSchema, ...errors(403, 404) },
   };
   app.post('/system/buckets/:name/presign', { schema: presign, ...beforeBody(who) }, async (request) => {
     const principal = await who(request);
-    return presignObject(principal, bucketParam(request), readJsonBody(request), objects, deps.now);
+    return presignObject(principal, bucketParam(request), readJsonBody(request), deps);
   });
 }

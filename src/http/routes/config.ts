@@ -4,6 +4,7 @@ import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import type { ClusterStore } from '../../model/service/index.ts';
 import type { NodeCapacity, SettingsStore, StoreKeys } from '../../ports/index.ts';
 import { setAllowedImages } from '../../services/index.ts';
+import { withMedia } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
@@ -58,6 +59,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   const tags = ['manager'];
   const who = (request: FastifyRequest) => systemPrincipal(request, deps.authenticator);
   const read = {
+    operationId: 'getConfig',
     summary: 'The cluster, and the keys of the caller for its store',
     tags,
     response: { 200: ConfigSchema },
@@ -73,7 +75,9 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   });
 
   const rotate = {
+    operationId: 'rotateKeys',
     summary: 'New keys for the store; the old ones stop working',
+    description: 'For users: the keys of the administrator are settings of the manager, so that the answer is 400.',
     tags,
     response: { 200: Type.Object({ minio_provider: ProviderSchema }) },
   };
@@ -89,10 +93,24 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   });
 
   const write = {
+    operationId: 'setAllowedImages',
     summary: 'Change the repositories that images may come from',
+    description: 'For the administrator. An empty list allows every image; so does a body without the list.',
     tags,
-    body: Type.Object({ allowed_image_repositories: Type.Array(Type.String()) }),
-    response: { 200: Type.Array(Type.String()), 401: Type.String() },
+    body: Type.Object(
+      {
+        allowed_image_repositories: Type.Optional(
+          Type.Union([Type.Array(Type.String({ pattern: '\\S' })), Type.Null()]),
+        ),
+      },
+      { examples: [{ allowed_image_repositories: ['ghcr.io/grycap'] }] },
+    ),
+    response: {
+      200: Type.Union([Type.Array(Type.String()), Type.Null()]),
+      401: withMedia('The caller is not the administrator, or is nobody: then without a body', {
+        'application/json': Type.Literal(''),
+      }),
+    },
   };
   const onRequest = async (request: FastifyRequest, reply: FastifyReply) => {
     if ((await who(request)).kind === 'admin') return undefined;

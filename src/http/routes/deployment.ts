@@ -29,7 +29,13 @@ export interface DeploymentDeps {
 }
 
 export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog, deploymentOf }: DeploymentDeps): void {
-  const status = { summary: 'What stands behind a service', tags, params: Name, response: { 200: StatusSchema } };
+  const status = {
+    operationId: 'getDeployment',
+    summary: 'What stands behind a service',
+    tags,
+    params: Name,
+    response: { 200: StatusSchema },
+  };
   app.get('/system/services/:name/deployment', { schema: status }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
     const { service } = await findService(principal, 'read', nameParam(request), catalog);
@@ -37,7 +43,13 @@ export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog,
     return { service_name: service.definition.name, namespace: service.namespace, ...deployment };
   });
 
-  const logs = { summary: 'What it wrote', tags, params: Name, response: { 200: LogsSchema } };
+  const logs = {
+    operationId: 'getDeploymentLogs',
+    summary: 'What it wrote',
+    tags,
+    params: Name,
+    response: { 200: LogsSchema },
+  };
   app.get('/system/services/:name/deployment/logs', { schema: logs }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
     const { service } = await findService(principal, 'read', nameParam(request), catalog);

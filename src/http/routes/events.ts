@@ -14,9 +14,11 @@ import {
 } from '../../jobs/index.ts';
 import type { Cursor } from '../../lib/version.ts';
 import type { JobRecord } from '../../model/job/index.ts';
+import { withMedia } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { goJson } from '../go-json.ts';
 import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
+import { CursorParam } from '../params.ts';
 
 export interface EventsDeps {
   readonly authenticator: Authenticator;
@@ -40,6 +42,7 @@ const LONGEST_MS = 15 * 60_000;
 export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
   const { authenticator, jobs, open, members, heartbeatMs = HEARTBEAT_MS } = deps;
   const schema = {
+    operationId: 'watchEvents',
     summary: 'What happens to the jobs and members that the caller sees, as server-sent events',
     description:
       '`job`: a job has changed; `gone`: it was deleted; `resync`: changes were missed, list again. With `Last-Event-ID` ' +
@@ -47,9 +50,15 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
       'members, then of each member that changes.',
     tags: ['jobs'],
     headers: Type.Object({
-      'last-event-id': Type.Optional(Type.String({ description: 'the last `id` that was received' })),
+      'last-event-id': CursorParam('the last `id` that was received'),
     }),
-    response: { 200: Type.String({ description: '`text/event-stream`' }) },
+    response: {
+      200: withMedia('A stream that stays open, for 15 minutes at most', {
+        'text/event-stream': Type.String({
+          examples: ['event: gone\ndata: {"service":"grayify","id":"…"}\nid: 42\n\n'],
+        }),
+      }),
+    },
   };
   app.get('/system/events', { schema }, async (request, reply) => {
     const principal = await systemPrincipal(request, authenticator);

@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
+import { errors } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type ExecutionLog, readExecutions } from '../execution-log.ts';
-import { readFlag } from '../params.ts';
+import { Flag, readFlag } from '../params.ts';
 
 const ExecutionSchema = Type.Object({
   timestamp: Type.String(),
@@ -23,15 +24,14 @@ export interface ExecutionLogDeps {
 
 export function executionLogRoutes(app: FastifyInstance, { authenticator, executions }: ExecutionLogDeps): void {
   const schema = {
+    operationId: 'listInvocations',
     summary: 'The last invocations of all services; for the administrator and the users in USERS_ADMIN',
     tags: ['manager'],
     querystring: Type.Object({
-      timestamps: Type.Optional(Type.String({ description: '`true`: each raw line begins with its time' })),
-      previous: Type.Optional(
-        Type.String({ description: '`true`: those of the run before, which are kept on Kubernetes only' }),
-      ),
+      timestamps: Flag('each raw line begins with its time'),
+      previous: Flag('those of the run before, which are kept on Kubernetes only'),
     }),
-    response: { 200: Type.Object({ logs: Type.Array(ExecutionSchema) }) },
+    response: { 200: Type.Object({ logs: Type.Array(ExecutionSchema) }), ...errors(403) },
   };
   app.get('/system/logs', { schema }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);

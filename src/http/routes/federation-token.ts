@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { federationGuard } from '../../federation/index.ts';
 import type { AccessTokenSource, Authenticator } from '../../identity/index.ts';
 import { findService, type Services } from '../../services/index.ts';
+import { errors, noBody } from '../answers.ts';
 import { servicePrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import { Name, nameParam } from '../params.ts';
@@ -16,10 +16,11 @@ export interface FederationTokenDeps {
 export function federationTokenRoutes(app: FastifyInstance, deps: FederationTokenDeps): void {
   const { authenticator, catalog, tokenSource } = deps;
   const schema = {
+    operationId: 'revokeFederationToken',
     summary: 'Revoke the refresh token of a federation at its issuer, and forget it',
     tags: ['federation'],
     params: Name,
-    response: { 204: Type.Null() },
+    response: { 204: noBody('Revoked and forgotten'), ...errors(403, 409, 502) },
   };
   const who = async (request: FastifyRequest) =>
     servicePrincipal(request, authenticator, await catalog.services.get(nameParam(request)));

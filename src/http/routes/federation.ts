@@ -11,12 +11,14 @@ import {
 } from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
+import { MAX_MEMBERS, requestSchema, ServiceSchema, TOPOLOGIES } from '../../model/service/index.ts';
 import { findService, oldVersion } from '../../services/index.ts';
+import { ETAG, errors, FEDERATION_ERRORS, withMedia } from '../answers.ts';
 import { callerCredential, federationCaller, servicePrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import type { OpenResponses } from '../open-answers.ts';
-import { Name, nameParam, queryParam, readIfMatch, readWait, toEtag } from '../params.ts';
+import { Flag, IfMatch, Name, nameParam, queryParam, readIfMatch, readWait, toEtag } from '../params.ts';
 
 export interface FederationDeps {
   readonly authenticator: Authenticator;
@@ -26,14 +28,15 @@ export interface FederationDeps {
 
 const tags = ['federation'];
 const Include = Type.Object({
-  include: Type.Optional(Type.String({ description: '`status` adds what is known of each member' })),
-});
-const Force = Type.Object({
-  force: Type.Optional(Type.String({ description: '`true` ends members at once, whatever jobs they have' })),
+  include: Type.Optional(Type.Enum(['status'], { description: '`status` adds what is known of each member' })),
 });
 const Wait = Type.Object({
   wait: Type.Optional(
-    Type.String({ description: 'seconds to wait until all members have the change, up to 60; at the coordinator' }),
+    Type.Integer({
+      description: 'seconds to wait until all members have the change; at the coordinator',
+      minimum: 0,
+      maximum: 60,
+    }),
   ),
 });
 const Pending = Type.Optional(
@@ -48,10 +51,94 @@ const Pending = Type.Optional(
     { description: 'members that do not have the change yet' },
   ),
 );
+const Force = Type.Object({ force: Flag('ends members at once, whatever jobs they have') });
 const Warnings = Type.Optional(
   Type.Array(
     Type.String({ description: 'members that do not have the change yet, and why; and names that are not members' }),
   ),
+);
+
+const Common = {
+  priority: Type.Optional(Type.Integer({ description: 'lower comes first; 101 and above is never used', minimum: 0 })),
+  headers: Type.Optional(
+    Type.Record(Type.String(), Type.String(), {
+      description: 'headers that are sent with a delegated job; the values are never shown again',
+    }),
+  ),
+};
+const ServiceMember = Type.Object(
+  {
+    type: Type.Optional(Type.Enum(['oscar'])),
+    cluster_id: Type.String({
+      description: 'the cluster, by its id in `clusters` or in the registry of the operator',
+      pattern: '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$',
+    }),
+    service_name: Type.String({
+      description: 'the name of the service there',
+      pattern: '^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$',
+    }),
+    ...Common,
+  },
+  { title: 'ServiceMember', description: 'A service on another cluster' },
+);
+const EndpointMember = Type.Object(
+  {
+    type: Type.Enum(['endpoint']),
+    url: Type.String({ description: 'where the event is posted', format: 'uri', pattern: '^https?://' }),
+    ssl_verify: Type.Optional(Type.Boolean({ description: 'verify the certificate; true if left out' })),
+    ...Common,
+  },
+  { title: 'EndpointMember', description: 'Any URL that receives the event' },
+);
+const MemberList = Type.Array(Type.Union([ServiceMember, EndpointMember]), { maxItems: MAX_MEMBERS });
+const clusters = Type.Optional(
+  Type.Unsafe({
+    ...requestSchema(ServiceSchema.properties.clusters),
+    description: 'clusters of these members that the definition does not have, by id',
+  }),
+);
+
+/** The body of each verb. Both spellings of the key are read, and a bare list; without a list nothing changes. */
+const BODIES = {
+  POST: (key: string) =>
+    Type.Object({ [key]: Type.Optional(MemberList), clusters }, { examples: [{ [key]: [EXAMPLE_MEMBER] }] }),
+  PUT: (key: string) =>
+    Type.Object(
+      {
+        [key]: Type.Optional(MemberList),
+        update: Type.Optional({
+          ...MemberList,
+          description:
+            'what the members become, in the same order; if left out, each entry changes the member it names',
+        }),
+        clusters,
+      },
+      { examples: [{ [key]: [EXAMPLE_MEMBER], update: [{ ...EXAMPLE_MEMBER, priority: 20 }] }] },
+    ),
+  DELETE: (key: string) =>
+    Type.Object(
+      {
+        [key]: Type.Optional({ ...MemberList, description: 'all members if left out or empty' }),
+        delete: Type.Optional(Type.Boolean({ description: '`false` leaves them as services of their own' })),
+        force: Type.Optional(Type.Boolean({ description: 'as the query parameter' })),
+      },
+      { 'x-optional': true, examples: [{ [key]: [EXAMPLE_MEMBER] }] },
+    ),
+} as const;
+
+const EXAMPLE_MEMBER = { cluster_id: 'oscar-cluster-b', service_name: 'grayify-b', priority: 10 };
+
+/** A member as it is shown; its state only with `include=status`. */
+const MemberSchema = Type.Object(
+  {
+    ...ServiceSchema.properties.federation.properties.members.items.properties,
+    state: Type.Optional(Type.Enum(['ready', 'pending', 'unreachable', 'conflict', 'removing', 'removed-by-owner'])),
+    revision: Type.Optional(Type.Integer({ description: 'the revision of the definition that it has' })),
+    last_seen: Type.Optional(Type.String({ format: 'date-time' })),
+    reason: Type.Optional(Type.String({ description: 'why it is not ready' })),
+    note: Type.Optional(Type.String({ description: 'what cannot be guaranteed for a member at a Go manager' })),
+  },
+  { title: 'Member' },
 );
 const Conditions = Type.Optional(
   Type.Array(Type.Object({ type: Type.String(), reason: Type.String() }), {
@@ -65,29 +152,46 @@ const Conditions = Type.Optional(
  */
 export function federationRoutes(app: FastifyInstance, deps: FederationDeps): void {
   const spellings = [
-    { url: '/system/federation/:name', key: 'members' },
-    { url: '/system/replicas/:name', key: 'replicas' },
+    { url: '/system/federation/:name', key: 'members', resource: 'Federation', noun: 'FederationMembers' },
+    { url: '/system/replicas/:name', key: 'replicas', resource: 'Replicas', noun: 'Replicas' },
   ] as const;
-  for (const { url, key } of spellings) {
-    const view = Type.Object({
-      topology: Type.String(),
-      [key]: Type.Union([Type.Array(Type.Unknown()), Type.Null()]),
-      conditions: Conditions,
-      pending: Pending,
-      warnings: Warnings,
-    });
-    const read = { summary: 'Topology and members', tags, params: Name, querystring: Include, response: { 200: view } };
+  for (const { url, key, resource, noun } of spellings) {
+    const view = Type.Object(
+      {
+        topology: Type.Enum([...TOPOLOGIES]),
+        [key]: Type.Union([Type.Array(MemberSchema), Type.Null()]),
+        conditions: Conditions,
+        pending: Pending,
+        warnings: Warnings,
+      },
+      { title: resource },
+    );
+    const read = {
+      operationId: `get${resource}`,
+      summary: 'Topology and members',
+      tags,
+      params: Name,
+      querystring: Include,
+      response: { 200: withMedia('The members', { 'application/json': view }, ETAG) },
+    };
     app.get(url, { schema: read }, async (request, reply) => {
       const { version, view: seen } = await viewFor(request, deps);
       return reply.header('etag', toEtag(version)).send(spelt(key, seen));
     });
-    for (const [method, summary] of VERBS) {
+    for (const [method, verb, summary] of VERBS) {
       const schema = {
+        operationId: `${verb}${noun}`,
         summary,
         tags,
         params: Name,
         querystring: method === 'DELETE' ? Force : Wait,
-        response: { 200: view },
+        headers: IfMatch,
+        body: BODIES[method](key),
+        response: {
+          200: withMedia('The members after the change', { 'application/json': view }, ETAG),
+          ...FEDERATION_ERRORS,
+          ...errors(412),
+        },
       };
       app.route({
         method,
@@ -120,9 +224,9 @@ const spelt = (key: string, { topology, members, ...more }: Seen['view']) => ({
 });
 
 const VERBS = [
-  ['POST', 'Add members'],
-  ['PUT', 'Change members'],
-  ['DELETE', 'Remove members; without a body all of them'],
+  ['POST', 'add', 'Add members'],
+  ['PUT', 'change', 'Change members'],
+  ['DELETE', 'remove', 'Remove members; without a body all of them'],
 ] as const;
 
 type Method = (typeof VERBS)[number][0];

@@ -81,7 +81,12 @@ export interface InfoDeps {
 const STORE_PATIENCE_MS = 2_000;
 
 export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
-  const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
+  const schema = {
+    operationId: 'getInfo',
+    summary: 'What runs here',
+    tags: ['manager'],
+    response: { 200: InfoSchema },
+  };
   app.get('/system/info', { schema }, async (request) => {
     const { kind } = await systemPrincipal(request, deps.authenticator);
     return readInfo(deps, kind === 'admin');

@@ -15,6 +15,7 @@ import {
 import type { JobKey } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { findService } from '../../services/index.ts';
+import { errors, header, noBody, plainText } from '../answers.ts';
 import { callerCredential, headerText, serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
 import { type ExecutionLog, toExecution } from '../execution-log.ts';
@@ -62,6 +63,7 @@ const Owner = Type.Object({
 const DelegatedHeaders = Type.Object({
   'x-delegated-job-id': Type.Optional(
     Type.String({
+      pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$',
       description:
         'for managers that delegate a job: its id, here as there; the same from the same caller again is the same job, ' +
         'anything else under it is 409',
@@ -69,15 +71,28 @@ const DelegatedHeaders = Type.Object({
   ),
   'x-delegated-from': Type.Optional(
     Type.String({
+      pattern: '^[A-Za-z0-9_.:-]{1,128}$',
       description:
         'the id of their cluster; if it is registered as `kind: upstream`, its manager is asked for the keys that the ' +
         'caller has at its object store, where the files of the job are',
     }),
   ),
 });
-const Event = Type.Unsafe({
-  description: 'any bytes: an event of a store, JSON, or base64 of a file; it may be empty',
-});
+/** Any bytes: an event of a store, JSON, or base64 of a file. It may be empty. */
+const Event = {
+  content: {
+    'application/octet-stream': {
+      schema: Type.Unsafe({ 'x-optional': true, examples: ['aGVsbG8K'] }),
+    },
+    'application/json': { schema: Type.Unsafe({ 'x-optional': true, examples: [{ text: 'hello' }] }) },
+  },
+};
+const INVOKE_ERRORS = errors(403, 409, 410, 424);
+
+const RUN_HEADERS = {
+  'x-oscar-job-id': header('the id of the job'),
+  'x-oscar-exit-code': header('the exit code of the script', 'integer'),
+};
 
 export function invokeRoutes(
   app: FastifyInstance,
@@ -114,6 +129,7 @@ export function invokeRoutes(
   };
 
   const submission = {
+    operationId: 'submitJob',
     summary: 'Run a service with this event, some time soon',
     description:
       '`Location` and `X-Oscar-Job-Id` name the job. At the worker of a federation it is opened at the coordinator, where `Location` leads.',
@@ -122,7 +138,14 @@ export function invokeRoutes(
     querystring: Owner,
     headers: DelegatedHeaders,
     body: Event,
-    response: { 201: Type.Null() },
+    security: [{ bearer: [] }],
+    response: {
+      201: noBody('Accepted', {
+        location: header('where the job is shown'),
+        'x-oscar-job-id': header('the id of the job'),
+      }),
+      ...INVOKE_ERRORS,
+    },
   };
   app.post('/job/:name', { ...common, schema: submission }, async (request, reply) => {
     const { principal, record } = toCaller(request);
@@ -132,6 +155,7 @@ export function invokeRoutes(
   });
 
   const run = {
+    operationId: 'runService',
     summary: 'Run a service with this event and wait for its answer',
     description:
       'One output file as base64, several as base64 of a zip archive, none: what the script printed. If the script fails, ' +
@@ -140,7 +164,13 @@ export function invokeRoutes(
     params: Name,
     querystring: Owner,
     body: Event,
-    response: { 200: Type.String(), 500: Type.String() },
+    security: [{ bearer: [] }],
+    response: {
+      200: plainText('The answer of the script', RUN_HEADERS),
+      500: plainText('The script failed: what it printed', RUN_HEADERS),
+      ...INVOKE_ERRORS,
+      ...errors(502, 504),
+    },
   };
   app.post('/run/:name', { ...common, schema: run }, async (request, reply) => {
     const { principal, record } = toCaller(request);

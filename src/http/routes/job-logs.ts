@@ -5,11 +5,12 @@ import type { Authenticator } from '../../identity/index.ts';
 import { findJob, goJobView, type Jobs, listJobs, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { LogOptions } from '../../ports/index.ts';
+import { errors, noBody, plainText } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { flushHeadersFirst, type OpenResponses } from '../open-answers.ts';
-import { JobName, jobParams, Name, nameParam, queryParam, readFlag } from '../params.ts';
+import { CursorParam, Flag, JobName, jobParams, Name, nameParam, queryParam, readFlag } from '../params.ts';
 
 export interface JobLogsDeps {
   readonly authenticator: Authenticator;
@@ -40,10 +41,11 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
 
   const list = {
+    operationId: 'listJobLogs',
     summary: 'Jobs of a service that the caller sees, newest first',
     tags,
     params: Name,
-    querystring: Type.Object({ page: Type.Optional(Type.String({ description: '`next_page` of the page before' })) }),
+    querystring: Type.Object({ page: CursorParam('`next_page` of the page before') }),
     response: { 200: OldPageSchema },
   };
   app.get('/system/logs/:name', { schema: list }, async (request) => {
@@ -60,13 +62,12 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   });
 
   const clear = {
+    operationId: 'deleteJobs',
     summary: 'Delete jobs of a service with their logs',
     tags,
     params: Name,
-    querystring: Type.Object({
-      all: Type.Optional(Type.String({ description: '`true`: not only those that ended well' })),
-    }),
-    response: { 204: Type.Null() },
+    querystring: Type.Object({ all: Flag('not only those that ended well') }),
+    response: { 204: noBody('Deleted'), ...errors(403) },
   };
   app.delete('/system/logs/:name', { schema: clear, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
@@ -75,14 +76,15 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   });
 
   const read = {
+    operationId: 'getJobLog',
     summary: 'What the script of a job printed',
     tags,
     params: JobName,
     querystring: Type.Object({
-      timestamps: Type.Optional(Type.String({ description: '`true`: each line begins with its time' })),
-      follow: Type.Optional(Type.String({ description: '`true`: until the job has ended' })),
+      timestamps: Flag('each line begins with its time'),
+      follow: Flag('the answer is a stream that ends with the job'),
     }),
-    response: { 200: Type.String() },
+    response: { 200: plainText('The log') },
   };
   app.get('/system/logs/:name/:id', { schema: read }, async (request, reply) => {
     const principal = await who(request);
@@ -101,10 +103,11 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
   });
 
   const remove = {
+    operationId: 'deleteJob',
     summary: 'Delete a job and its log; one that has not ended is cancelled',
     tags,
     params: JobName,
-    response: { 204: Type.Null() },
+    response: { 204: noBody('Deleted'), ...errors(403, 409) },
   };
   app.delete('/system/logs/:name/:id', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);

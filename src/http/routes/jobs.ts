@@ -13,10 +13,12 @@ import {
   viewJob,
 } from '../../jobs/index.ts';
 import { JOB_STATES } from '../../model/job/index.ts';
+import { errors, noBody } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
 import type { OpenResponses } from '../open-answers.ts';
 import {
+  CursorParam,
   JobName,
   jobParams,
   MOST_JOBS,
@@ -107,8 +109,13 @@ const JobsSchema = Type.Object({
 });
 
 const Filter = {
-  state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, separated by commas` })),
-  page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
+  state: Type.Optional(
+    Type.String({
+      description: `one or more of ${JOB_STATES.join(', ')}, separated by commas`,
+      pattern: `^(${JOB_STATES.join('|')})(,(${JOB_STATES.join('|')}))*$`,
+    }),
+  ),
+  page: CursorParam('`next_page` of the page before'),
 };
 
 const AllJobsQuerystring = Type.Object({
@@ -119,30 +126,34 @@ const AllJobsQuerystring = Type.Object({
       description: 'only jobs that this user caused, or that ran with their rights; for the administrator',
     }),
   ),
-  limit: Type.Optional(Type.String({ description: `jobs in a page, up to ${MOST_JOBS}` })),
+  limit: Type.Optional(Type.Integer({ description: 'jobs in a page', minimum: 1, maximum: MOST_JOBS })),
 });
 
-const AllJobsSchema = Type.Object({
-  jobs: Type.Array(JobSummarySchema),
-  next_page: Type.Optional(Type.String({ description: 'absent on the last page; a page may be shorter than `limit`' })),
-});
+const AllJobsSchema = Type.Object(
+  {
+    jobs: Type.Array(JobSummarySchema),
+    next_page: Type.Optional(Type.String({ description: 'absent on the last page; a page may be shorter than `limit`' })),
+  },
+  { title: 'AllJobs' },
+);
 
 const JobsQuerystring = Type.Object({
   ...Filter,
-  since: Type.Optional(
-    Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),
+  since: CursorParam('`cursor` of an earlier answer: only what has changed; 410 if it is too old'),
+  wait: Type.Optional(
+    Type.Integer({ description: 'seconds to wait for a change; with `since`', minimum: 0, maximum: 60 }),
   ),
-  wait: Type.Optional(Type.String({ description: 'seconds to wait for a change, up to 60; with `since`' })),
 });
 
 export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobsDeps): void {
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
 
   const listAll = {
+    operationId: 'listAllJobs',
     summary: 'Jobs of all services that the caller sees, newest first, without their attempts, decisions and timeline',
     tags,
     querystring: AllJobsQuerystring,
-    response: { 200: AllJobsSchema },
+    response: { 200: AllJobsSchema, ...errors(403, 410) },
   };
   app.get('/system/jobs', { schema: listAll }, async (request) => {
     const principal = await who(request);
@@ -165,11 +176,12 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   });
 
   const list = {
+    operationId: 'listJobs',
     summary: 'Jobs of a service that the caller sees, newest first; or what has changed in them',
     tags,
     params: Name,
     querystring: JobsQuerystring,
-    response: { 200: JobsSchema },
+    response: { 200: JobsSchema, ...errors(410) },
   };
   app.get('/system/jobs/:name', { schema: list }, async (request, reply) => {
     const principal = await who(request);
@@ -193,7 +205,13 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
     };
   });
 
-  const read = { summary: 'One job and its life', tags, params: JobName, response: { 200: JobSchema } };
+  const read = {
+    operationId: 'getJob',
+    summary: 'One job and its life',
+    tags,
+    params: JobName,
+    response: { 200: JobSchema },
+  };
   app.get('/system/jobs/:name/:id', { schema: read }, async (request) => {
     const principal = await who(request);
     const { name, id } = jobParams(request);
@@ -201,10 +219,11 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   });
 
   const cancel = {
+    operationId: 'cancelJob',
     summary: 'Cancel a job: at once if it waits, as soon as its script is gone if it runs; 409 if it has ended',
     tags,
     params: JobName,
-    response: { 202: Type.Null() },
+    response: { 202: noBody('Cancelled, or about to be'), ...errors(403, 409) },
   };
   app.delete('/system/jobs/:name/:id', { schema: cancel, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);

@@ -2,8 +2,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { serviceUsage, type UsageDeps, visibleUsage } from '../../jobs/index.ts';
+import { jsonErrors, noBody, withMedia } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { Name, nameParam } from '../params.ts';
+import { Flag, Name, nameParam } from '../params.ts';
 import {
   breakdownTable,
   breakdownView,
@@ -26,11 +27,13 @@ export interface MetricsDeps extends UsageDeps {
 
 const tags = ['metrics'];
 
-const text = (description: string) => Type.Optional(Type.String({ description }));
+const time = (description: string) =>
+  Type.Optional(Type.String({ description, format: 'date-time', examples: ['2026-01-31T12:00:00Z'] }));
 const RANGE = {
-  start: text('RFC 3339; a day before the end if left out'),
-  end: text('RFC 3339; now if left out'),
+  start: time('a day before the end if left out'),
+  end: time('now if left out'),
 };
+const ERRORS = jsonErrors(400, 429, 503);
 const Ends = { start: Type.String(), end: Type.String() };
 const Sources = Type.Array(
   Type.Object({
@@ -88,6 +91,11 @@ const ServiceMetricsSchema = Type.Object({
   metrics: Type.Array(Type.Object({ metric: Type.String(), ...MetricSchema })),
 });
 
+const ServiceMetricSchema = Type.Object(
+  { service_id: Type.String(), metric: Type.String(), ...Ends, ...MetricSchema },
+  { description: 'with `metric`' },
+);
+
 export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   const who = (request: FastifyRequest) => systemPrincipal(request, deps.authenticator);
   const shown = (request: FastifyRequest) => {
@@ -98,10 +106,11 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   const onSend = errorsAsJson;
 
   const totals = {
+    operationId: 'getMetrics',
     summary: 'What was run of the services that the caller sees',
     tags,
     querystring: Type.Object(RANGE),
-    response: { 200: TotalsSchema },
+    response: { 200: TotalsSchema, ...ERRORS },
   };
   app.get('/system/metrics', { schema: totals, onSend }, async (request) => {
     const principal = await who(request);
@@ -111,15 +120,22 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   });
 
   const breakdown = {
+    operationId: 'getMetricsBreakdown',
     summary: 'The same by service, user or country',
     tags,
     querystring: Type.Object({
-      group_by: Type.String({ description: '`service`, `user` or `country`' }),
-      include_users: text('`true`: with the users of each service'),
-      format: text('`json` or `csv`'),
+      group_by: Type.Enum(['service', 'user', 'country']),
+      include_users: Flag('with the users of each service; not as a table'),
+      format: Type.Optional(Type.Enum(['json', 'csv'])),
       ...RANGE,
     }),
-    response: { 200: BreakdownSchema },
+    response: {
+      200: withMedia('The figures', {
+        'application/json': BreakdownSchema,
+        'text/csv': Type.String({ description: 'with `format=csv`' }),
+      }),
+      ...ERRORS,
+    },
   };
   app.get('/system/metrics/breakdown', { schema: breakdown, onSend }, async (request, reply) => {
     const principal = await who(request);
@@ -132,11 +148,20 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   });
 
   const one = {
+    operationId: 'getServiceMetrics',
     summary: 'What was run of one service',
     tags,
     params: Name,
-    querystring: Type.Object({ metric: text(`only one of ${METRIC_NAMES.join(', ')}`), ...RANGE }),
-    response: { 200: ServiceMetricsSchema, 403: Type.Null(), 404: Type.Null() },
+    querystring: Type.Object({
+      metric: Type.Optional(Type.Enum([...METRIC_NAMES], { description: 'only this one' })),
+      ...RANGE,
+    }),
+    response: {
+      200: Type.Union([ServiceMetricsSchema, ServiceMetricSchema]),
+      403: noBody('The caller may not see the service'),
+      404: noBody('There is no such service'),
+      ...ERRORS,
+    },
   };
   app.get('/system/metrics/:name', { schema: one, onSend }, async (request, reply) => {
     const principal = await who(request);

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Authenticator } from '../../identity/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { JobStore } from '../../ports/index.ts';
+import { errors, plainText } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import type { Meters } from '../prometheus.ts';
@@ -20,7 +21,12 @@ export interface PrometheusDeps {
  * machine need them too: scripts run here, and behind a proxy everybody does.
  */
 export function prometheusRoutes(app: FastifyInstance, deps: PrometheusDeps): void {
-  const schema = { summary: 'Figures for Prometheus', tags: ['metrics'] };
+  const schema = {
+    operationId: 'scrapeMetrics',
+    summary: 'Figures for Prometheus',
+    tags: ['metrics'],
+    response: { 200: plainText('The exposition format of Prometheus'), ...errors(403) },
+  };
   app.get('/metrics', { schema }, async (request, reply) => {
     if (!isScraper(request, deps.token)) {
       const principal = await systemPrincipal(request, deps.authenticator);

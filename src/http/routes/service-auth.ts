@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Authenticator, isServiceToken } from '../../identity/index.ts';
 import { findService, type Services } from '../../services/index.ts';
+import { errors, noBody } from '../answers.ts';
 import { servicePrincipal } from '../authentication.ts';
 import { Name, nameParam } from '../params.ts';
 
@@ -16,11 +17,12 @@ export interface ServiceAuthDeps {
  */
 export function serviceAuthRoutes(app: FastifyInstance, { authenticator, catalog }: ServiceAuthDeps): void {
   const schema = {
+    operationId: 'checkServiceAccess',
     summary: 'May the caller reach what the service exposes?',
     tags: ['services'],
     params: Name,
     querystring: Type.Object({ token: Type.Optional(Type.String({ description: 'the token of the service' })) }),
-    response: { 200: Type.Null() },
+    response: { 200: noBody('The caller may'), ...errors(403) },
   };
   app.get('/system/services/:name/auth', { schema }, async (request, reply) => {
     const name = nameParam(request);

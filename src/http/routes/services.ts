@@ -8,16 +8,18 @@ import {
   type ChangedService,
   createPlainOrFederated,
   findService,
+  type LeftBehind,
   listServices,
   planCreate,
   planUpdate,
   removePlainOrFederated,
   updatePlainOrFederated,
 } from '../../services/index.ts';
+import { ETAG, errors, FEDERATION_ERRORS, header, noBody, plainText, withMedia } from '../answers.ts';
 import { callerCredential, systemPrincipal } from '../authentication.ts';
 import { beforeBody, readJsonBody } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
-import { Name, nameParam, readFlag, readIfMatch, toEtag } from '../params.ts';
+import { Flag, IfMatch, Name, nameParam, readFlag, readIfMatch, toEtag } from '../params.ts';
 import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
@@ -28,13 +30,12 @@ export interface ServicesDeps {
 }
 
 const tags = ['services'];
-const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
-
-const DryRun = Type.Object({
-  dry_run: Type.Optional(
-    Type.String({ description: '`true`: check everything, change nothing, and answer what the request would do' }),
-  ),
+const Include = Type.Object({
+  include: Type.Optional(Type.Enum(['deployment'], { description: '`deployment` adds its state' })),
 });
+const CHANGE_ERRORS = { ...FEDERATION_ERRORS, ...errors(413) };
+
+const DryRun = Type.Object({ dry_run: Flag('checks everything, changes nothing, and answers what the request would do') });
 const PlanSchema = Type.Object(
   {
     name: Type.String(),
@@ -72,11 +73,17 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   };
 
   const create = {
+    operationId: 'createService',
     summary: 'Create a service',
+    description: 'With `federation.members` it is created at the members too: at all of them, or at none.',
     tags,
     querystring: DryRun,
     body: ServiceSchema,
-    response: { 200: PlanSchema, 201: Type.Null() },
+    response: {
+      200: withMedia('What the request would do, with `dry_run`', { 'application/json': PlanSchema }),
+      201: plainText('Created; with `best-effort` a line for each member', ETAG),
+      ...CHANGE_ERRORS,
+    },
   };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
@@ -88,13 +95,22 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 
   const update = {
+    operationId: 'updateService',
     summary: 'Replace the definition of a service',
     tags,
+    headers: IfMatch,
     querystring: DryRun,
     body: ServiceSchema,
     response: {
-      200: Type.Union([PlanSchema, Type.String({ description: 'members that do not have the change yet' })]),
-      204: Type.Null(),
+      200: withMedia(
+        'What the request would do, with `dry_run`; otherwise: replaced, some members get it later, a line for each',
+        { 'application/json': PlanSchema, 'text/plain': Type.String() },
+        ETAG,
+      ),
+      204: noBody('Replaced', ETAG),
+      ...CHANGE_ERRORS,
+      404: noBody('There is no such service, or the caller may not see it'),
+      ...errors(412),
     },
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
@@ -114,6 +130,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 
   const list = {
+    operationId: 'listServices',
     summary: 'Services that the caller sees',
     tags,
     querystring: Include,
@@ -128,7 +145,14 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     return reply.type(JSON_TYPE).send(`[${shown.join(',')}]`);
   });
 
-  const read = { summary: 'One service', tags, params: Name, querystring: Include, response: { 200: ServiceSchema } };
+  const read = {
+    operationId: 'getService',
+    summary: 'One service',
+    tags,
+    params: Name,
+    querystring: Include,
+    response: { 200: withMedia('The service', { 'application/json': ServiceSchema }, ETAG) },
+  };
   app.get('/system/services/:name', { schema: read }, async (request, reply) => {
     const principal = await who(request);
     const record = await findService(principal, 'read', nameParam(request), catalog);
@@ -139,22 +163,39 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 
   const remove = {
+    operationId: 'deleteService',
     summary: 'Delete a service',
     tags,
     params: Name,
     querystring: Type.Object({
       namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })),
-      cascade: Type.Optional(Type.String({ description: '`false` leaves the members as services of their own' })),
+      cascade: Flag('`false` leaves the members as services of their own'),
     }),
-    response: { 204: Type.Null() },
+    response: {
+      204: noBody('Deleted', { [WARNING_HEADER]: header('workers at Go managers that still exist, and why') }),
+      ...FEDERATION_ERRORS,
+    },
   };
   app.delete('/system/services/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
     const options = { namespace, cascade: cascade !== 'false' };
-    await removePlainOrFederated(caller, nameParam(request), options, catalog, federated);
+    const left = await removePlainOrFederated(caller, nameParam(request), options, catalog, federated);
+    if (left.length > 0) {
+      request.log.warn({ service: nameParam(request), left }, 'a delete left workers at Go managers');
+      reply.header(WARNING_HEADER, leftWarning(left));
+    }
     return reply.code(204).send();
   });
+}
+
+/** The body of a delete stays empty, as clients expect. */
+const WARNING_HEADER = 'x-oscar-warning';
+
+function leftWarning(left: readonly LeftBehind[]): string {
+  const members = left.map(({ member, reason }) => `${member} still exists: ${reason}`).join('; ');
+  const text = `${members}. The manager tries again until the credential of this request expires; check and delete it there`;
+  return text.replace(/[^\x20-\x7e]/g, '?');
 }
 
 /** If members are pending, the answer has the state of each member, one per line. Otherwise it is empty, as clients expect. */

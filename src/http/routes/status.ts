@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { StoreCount } from '../../buckets/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import type { Capacity, JobStore } from '../../ports/index.ts';
+import { jsonErrors } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type Inside, type ManagerDeployment, type OidcSettings, statusView } from '../status-view.ts';
 import { errorsAsJson } from './metrics-view.ts';
@@ -93,7 +94,12 @@ export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
       if (method !== 'GET' && CHANGES.test(routeOptions.url ?? '')) stored.changed();
     });
   }
-  const schema = { summary: 'What is free and what runs', tags: ['manager'], response: { 200: StatusSchema } };
+  const schema = {
+    operationId: 'getStatus',
+    summary: 'What is free and what runs',
+    tags: ['manager'],
+    response: { 200: StatusSchema, ...jsonErrors(400, 429, 503) },
+  };
   app.get('/system/status', { schema, onSend: errorsAsJson }, async (request) => {
     const principal = await systemPrincipal(request, deps.authenticator);
     const { capacity, deployment, oidc } = deps;

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Secret } from '../../lib/secret.ts';
+import { noBody } from '../answers.ts';
 import { NEVER_SHED } from '../shedding.ts';
 
 export interface StorageEventsDeps {
@@ -25,11 +26,16 @@ export function storageEventsRoutes(app: FastifyInstance, deps: StorageEventsDep
     eventsToken.equals(authorization.slice(PREFIX.length));
 
   const schema = {
+    operationId: 'receiveStorageEvents',
     summary: 'Webhook of the object store',
     description: 'Takes events in the dialects of MinIO and of AWS, with the token that the operator gave the store.',
     tags: ['manager'],
-    body: Type.Object({ Records: Type.Optional(Type.Array(Type.Unknown())) }),
-    response: { 200: Type.Null(), 401: Type.Null() },
+    security: [{ store: [] }],
+    body: Type.Object(
+      { Records: Type.Optional(Type.Array(Type.Unknown())) },
+      { examples: [{ Records: [{ eventName: 's3:ObjectCreated:Put', s3: { bucket: { name: 'grayify' } } }] }] },
+    ),
+    response: { 200: noBody('Kept'), 401: noBody('It is not the token that the operator gave the store') },
   };
   app.post(
     '/system/events/storage',

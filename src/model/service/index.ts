@@ -1,7 +1,7 @@
 export { decode, decodeStored, encode, type Problem } from './codec.ts';
 export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
 export { type FdlService, readFdl } from './fdl.ts';
-export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord } from './federation-options.ts';
+export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord, TOPOLOGIES } from './federation-options.ts';
 export { fdlSchema, type JsonSchema, requestSchema, responseSchema } from './json-schema.ts';
 export { MAX_MEMBERS } from './limits.ts';
 export {

@@ -33,7 +33,7 @@ function plain(schema: TSchema): JsonSchema {
 }
 
 function convert(schema: JsonSchema, request: boolean): JsonSchema {
-  const { accepts, keepZero, required, patternProperties, properties, items, ...rest } = schema;
+  const { accepts, keepZero, required, patternProperties, properties, items, anyOf, ...rest } = schema;
   const each = (map: unknown) =>
     Object.fromEntries(
       Object.entries(map as Record<string, JsonSchema>).map(([key, value]) => [key, convert(value, request)]),
@@ -44,6 +44,7 @@ function convert(schema: JsonSchema, request: boolean): JsonSchema {
     ...(properties !== undefined && { properties: each(properties) }),
     ...(patternProperties !== undefined && { additionalProperties: Object.values(each(patternProperties))[0] }),
     ...(items !== undefined && { items: convert(items as JsonSchema, request) }),
+    ...(anyOf !== undefined && { anyOf: (anyOf as JsonSchema[]).map((option) => convert(option, request)) }),
   };
   return accepts && request ? ALTERNATIVES[accepts as Leniency](converted) : converted;
 }

@@ -49,7 +49,22 @@ test('paths: the first segment is the bucket, the rest is the folder', () => {
   assert.deepEqual(splitPath('a'), { bucket: 'a', folder: '' });
 });
 
-for (const bucket of ['ab', 'A-bucket', 'a_b', '-ab', 'ab-', 'a..b', 'a'.repeat(64), 'ünï', '', '../x']) {
+const NO_BUCKETS = [
+  'ab',
+  'A-bucket',
+  'a_b',
+  '-ab',
+  'ab-',
+  'a..b',
+  'a.-b',
+  'a-.b',
+  '10.0.0.1',
+  'a'.repeat(64),
+  'ünï',
+  '',
+  '../x',
+];
+for (const bucket of NO_BUCKETS) {
   test(`paths: ${JSON.stringify(bucket)} is not a bucket name`, () =>
     assert.match(bucketProblem(bucket) ?? '', /bucket/));
 }

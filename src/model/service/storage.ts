@@ -72,8 +72,10 @@ const RESERVED_BUCKETS = ['oscar-staging', 'oscar-events'];
 
 /** Why this cannot be a bucket that a definition uses, or undefined when it can. */
 export function bucketProblem(bucket: string): string | undefined {
-  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket) || bucket.includes('..')) {
-    return `"${bucket}" is not a bucket name: 3 to 63 lower-case letters, digits, hyphens and dots`;
+  const isName = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket) && !/\.\.|\.-|-\./.test(bucket);
+  // Stores take a name like this for an address.
+  if (!isName || /^\d{1,3}(\.\d{1,3}){3}$/.test(bucket)) {
+    return `"${bucket}" is not a bucket name: 3 to 63 lower-case letters, digits, hyphens and dots, no dot beside another dot or a hyphen, no IP address`;
   }
   const reserved = RESERVED_BUCKETS.find((prefix) => bucket.startsWith(prefix));
   return reserved && `bucket names that begin with ${reserved} are kept for the manager`;

@@ -13,12 +13,14 @@ export const remove: Register = (program, env) => {
     const cluster = await session.cluster();
     for (const name of names) {
       const path = `${servicePath(name)}${keepMembers ? '?cascade=false' : ''}`;
-      await withProgress(
+      const { headers } = await withProgress(
         session.terminal,
         () => `deleting ${name}`,
         () => cluster.call('DELETE', path, { about: `service "${name}"` }),
       );
       session.terminal.note(`${name} deleted`);
+      const warning = headers['x-oscar-warning'];
+      if (warning !== undefined) session.terminal.warn(warning);
     }
   });
 };
