@@ -324,5 +324,8 @@ function readMembersBody(request: FastifyRequest, method: Method): unknown {
   const body = method === 'DELETE' && isEmpty ? undefined : readJsonBody(request);
   const { force } = request.query as { force?: string };
   if (method !== 'DELETE' || force !== 'true') return body;
-  return { ...(Array.isArray(body) ? { members: body } : (body ?? {})), force: true };
+  if (Array.isArray(body)) return { members: body, force: true };
+  // A body that is invalid stays as it is, so that it is rejected.
+  const isValid = typeof (body ?? {}) === 'object' && ['boolean', 'undefined'].includes(typeof Object(body).force);
+  return isValid ? { ...(body as object), force: true } : body;
 }
