@@ -55,7 +55,7 @@ function issuersProblem(config: Pick<Config, 'oidcIssuers' | 'oidcIssuerAliases'
   );
 }
 
-/** Without an audience, the ID token of a user for any application would open the manager (decision 0066). */
+/** Without an audience, the ID token of a user for any application would open the manager (decision 0064). */
 function idTokensProblem(config: Pick<Config, 'oidcIssuers' | 'oidcIdTokenIssuers' | 'oidcAudience'>) {
   const foreign = config.oidcIdTokenIssuers.find((issuer) => !config.oidcIssuers.includes(issuer));
   if (foreign !== undefined)

@@ -84,6 +84,8 @@ export type ServiceDefinition = {
             /** its weight among the members */
             weight?: number;
         };
+        /** `replace`, or `protect`: a delegated job replaces only results of the same input */
+        outputs?: "replace" | "protect";
         /** rejected: a refresh token has one holder, the coordinator */
         token_sharing?: string;
         /** how the member for a job is chosen; `static` if left out */
@@ -359,6 +361,23 @@ export type ServiceDefinition = {
         set_auth?: boolean;
     };
 };
+export type ServicePlan = {
+    name: string;
+    action: "create" | "update";
+    /** keys of the definition that would change */
+    changes: string[];
+    buckets: {
+        name: string;
+        /** `keep`: no longer used, it becomes a private bucket of its owner */
+        action: "create" | "use" | "keep";
+    }[];
+    members: {
+        member: string;
+        action: "create" | "adopt" | "update" | "remove";
+        /** why that would not succeed now */
+        problem?: string;
+    }[];
+};
 export type Service = {
     /** name, unique in the cluster: 1 to 39 lower-case letters, digits and hyphens */
     name: string;
@@ -431,6 +450,8 @@ export type Service = {
             /** its weight among the members */
             weight?: number;
         };
+        /** `replace`, or `protect`: a delegated job replaces only results of the same input */
+        outputs?: "replace" | "protect";
         /** rejected: a refresh token has one holder, the coordinator */
         token_sharing?: string;
     };
@@ -760,7 +781,11 @@ export type BucketPage = {
 };
 export type PresignRequest = {
     object_key: string;
-    operation: "upload" | "download";
+    operation: "upload" | "download" | "delete" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
+    /** of the multipart upload, as the store named it */
+    upload_id?: string;
+    /** of the part; for `multipart-list` the part after which the list begins */
+    part_number?: number;
     /** seconds, up to a week; 900 if left out */
     expires_in?: number;
     content_type?: string;
@@ -771,14 +796,45 @@ export type PresignRequest = {
 };
 export type PresignedUrl = {
     object_key: string;
-    operation: "upload" | "download";
-    method: "PUT" | "GET";
+    operation: "upload" | "download" | "delete" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
+    method: "PUT" | "GET" | "POST" | "DELETE";
     url: string;
     expires_at: string;
     /** headers that the request to `url` must have */
     headers?: {
         [key: string]: string;
     };
+};
+export type JobSummary = {
+    id: string;
+    service: string;
+    state: "accepted" | "queued" | "offering" | "delegated" | "running" | "committing" | "succeeded" | "failed" | "cancelled";
+    /** the state as a pod phase */
+    phase: "Pending" | "Running" | "Succeeded" | "Failed";
+    /** the current activity, or why the job ended */
+    message: string;
+    trigger: "storage" | "job" | "run";
+    /** who invoked it, if known and visible to the caller */
+    invoker?: string;
+    /** the member where the job entered, which claims who the invoker is */
+    invoker_claimed_by?: string;
+    "object"?: {
+        bucket: string;
+        key: string;
+    };
+    /** the cluster of the last attempt */
+    place?: string;
+    accepted_at: string;
+    started_at?: string;
+    finished_at?: string;
+    exit_code?: number;
+    /** it was cancelled but has not ended yet */
+    cancelling?: boolean;
+};
+export type AllJobs = {
+    jobs: JobSummary[];
+    /** absent on the last page; a page may be shorter than `limit` */
+    next_page?: string;
 };
 export type Job = {
     id: string;
@@ -869,6 +925,14 @@ export type Federation = {
         "type": string;
         reason: string;
     }[];
+    /** members that do not have the change yet */
+    pending?: {
+        /** `<cluster id>/<service>` */
+        member: string;
+        reason: string;
+        /** the manager tries again within this many seconds */
+        next_attempt_seconds?: number;
+    }[];
     warnings?: string[];
 };
 export type ServiceMember = {
@@ -904,6 +968,14 @@ export type Replicas = {
     conditions?: {
         "type": string;
         reason: string;
+    }[];
+    /** members that do not have the change yet */
+    pending?: {
+        /** `<cluster id>/<service>` */
+        member: string;
+        reason: string;
+        /** the manager tries again within this many seconds */
+        next_attempt_seconds?: number;
     }[];
     warnings?: string[];
 };
@@ -980,7 +1052,7 @@ export function getInfo(opts?: Oazapfts.RequestOpts) {
                 user_ids: boolean;
                 /** each script has PID, mount and IPC namespaces of its own */
                 namespaces: boolean;
-                /** limits that the kernel enforces */
+                /** limits that the kernel enforces; disk is always sampled */
                 enforced: string[];
                 /** why there are no namespaces */
                 reason?: string;
@@ -1007,6 +1079,77 @@ export function getInfo(opts?: Oazapfts.RequestOpts) {
         status: 503;
         data: string;
     }>("/system/info", {
+        ...opts
+    });
+}
+/**
+ * The checks of `oscar doctor` that this manager can make itself; for the administrator
+ */
+export function getSystemChecks(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            checks: {
+                /** the cluster, a service, or a member */
+                where: string;
+                what: string;
+                ok: boolean;
+                /** works, but is not as it should be */
+                warning?: boolean;
+                /** what was found, or what is wrong and what to do about it */
+                said: string;
+            }[];
+        };
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    }>("/system/checks", {
+        ...opts
+    });
+}
+/**
+ * The newest audit records that this manager knows, newest first; for the administrator
+ */
+export function getSystemAudit(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            records: {
+                audit: number;
+                time: string;
+                action: string;
+                actor: string;
+                "object"?: string;
+                outcome: "success" | "refused" | "failed";
+                reason?: string;
+                request?: string;
+                address?: string;
+                count?: number;
+                details?: {
+                    [key: string]: string | number;
+                };
+            }[];
+        };
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    }>("/system/audit", {
         ...opts
     });
 }
@@ -1120,8 +1263,50 @@ export function rotateKeys(opts?: Oazapfts.RequestOpts) {
 /**
  * Create a service
  */
-export function createService(serviceDefinition: ServiceDefinition, opts?: Oazapfts.RequestOpts) {
-    return oazapfts.fetchText("/system/services", oazapfts.json({
+export function createService(serviceDefinition: ServiceDefinition, { dryRun }: {
+    dryRun?: boolean;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: ServicePlan;
+    } | {
+        status: 201;
+        data: string;
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 403;
+        data: string;
+    } | {
+        status: 409;
+        data: string;
+    } | {
+        status: 410;
+        data: string;
+    } | {
+        status: 413;
+        data: string;
+    } | {
+        status: 424;
+        data: string;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 502;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    } | {
+        status: 504;
+        data: string;
+    }>(`/system/services${QS.query(QS.explode({
+        dry_run: dryRun
+    }))}`, oazapfts.json({
         ...opts,
         method: "POST",
         body: serviceDefinition
@@ -1130,10 +1315,55 @@ export function createService(serviceDefinition: ServiceDefinition, opts?: Oazap
 /**
  * Replace the definition of a service
  */
-export function updateService(serviceDefinition: ServiceDefinition, { ifMatch }: {
+export function updateService(serviceDefinition: ServiceDefinition, { dryRun, ifMatch }: {
+    dryRun?: boolean;
     ifMatch?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
-    return oazapfts.fetchText("/system/services", oazapfts.json({
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: ServicePlan;
+    } | {
+        status: 204;
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 403;
+        data: string;
+    } | {
+        status: 404;
+    } | {
+        status: 409;
+        data: string;
+    } | {
+        status: 410;
+        data: string;
+    } | {
+        status: 412;
+        data: string;
+    } | {
+        status: 413;
+        data: string;
+    } | {
+        status: 424;
+        data: string;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 502;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    } | {
+        status: 504;
+        data: string;
+    }>(`/system/services${QS.query(QS.explode({
+        dry_run: dryRun
+    }))}`, oazapfts.json({
         ...opts,
         method: "PUT",
         body: serviceDefinition,
@@ -1268,8 +1498,9 @@ export function updateBucket(bucketDefinition: BucketDefinition, opts?: Oazapfts
 /**
  * One bucket and a page of its objects
  */
-export function getBucket(name: string, { page }: {
+export function getBucket(name: string, { page, prefix }: {
     page?: string;
+    prefix?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -1292,7 +1523,8 @@ export function getBucket(name: string, { page }: {
         status: 503;
         data: string;
     }>(`/system/buckets/${encodeURIComponent(name)}${QS.query(QS.explode({
-        page
+        page,
+        prefix
     }))}`, {
         ...opts
     });
@@ -1307,7 +1539,7 @@ export function deleteBucket(name: string, opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
- * A URL that uploads or downloads one object
+ * A URL that uploads, downloads or deletes one object, or does one step of a multipart upload of it
  */
 export function presignObject(name: string, presignRequest: PresignRequest, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -1488,6 +1720,46 @@ export function deleteJob(name: string, id: string, opts?: Oazapfts.RequestOpts)
     return oazapfts.fetchText(`/system/logs/${encodeURIComponent(name)}/${encodeURIComponent(id)}`, {
         ...opts,
         method: "DELETE"
+    });
+}
+/**
+ * Jobs of all services that the caller sees, newest first, without their attempts, decisions and timeline
+ */
+export function listAllJobs({ state, page, service, user, limit }: {
+    state?: string;
+    page?: string;
+    service?: string;
+    user?: string;
+    limit?: number;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: AllJobs;
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 403;
+        data: string;
+    } | {
+        status: 410;
+        data: string;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    }>(`/system/jobs${QS.query(QS.explode({
+        state,
+        page,
+        service,
+        user,
+        limit
+    }))}`, {
+        ...opts
     });
 }
 /**
@@ -2012,7 +2284,8 @@ export function addFederationMembers(name: string, body: {
             ssl_verify?: boolean;
         };
     };
-}, { ifMatch }: {
+}, { wait, ifMatch }: {
+    wait?: number;
     ifMatch?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -2055,7 +2328,9 @@ export function addFederationMembers(name: string, body: {
     } | {
         status: 504;
         data: string;
-    }>(`/system/federation/${encodeURIComponent(name)}`, oazapfts.json({
+    }>(`/system/federation/${encodeURIComponent(name)}${QS.query(QS.explode({
+        wait
+    }))}`, oazapfts.json({
         ...opts,
         method: "POST",
         body,
@@ -2084,7 +2359,8 @@ export function changeFederationMembers(name: string, body: {
             ssl_verify?: boolean;
         };
     };
-}, { ifMatch }: {
+}, { wait, ifMatch }: {
+    wait?: number;
     ifMatch?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -2127,7 +2403,9 @@ export function changeFederationMembers(name: string, body: {
     } | {
         status: 504;
         data: string;
-    }>(`/system/federation/${encodeURIComponent(name)}`, oazapfts.json({
+    }>(`/system/federation/${encodeURIComponent(name)}${QS.query(QS.explode({
+        wait
+    }))}`, oazapfts.json({
         ...opts,
         method: "PUT",
         body,
@@ -2247,7 +2525,8 @@ export function addReplicas(name: string, body: {
             ssl_verify?: boolean;
         };
     };
-}, { ifMatch }: {
+}, { wait, ifMatch }: {
+    wait?: number;
     ifMatch?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -2290,7 +2569,9 @@ export function addReplicas(name: string, body: {
     } | {
         status: 504;
         data: string;
-    }>(`/system/replicas/${encodeURIComponent(name)}`, oazapfts.json({
+    }>(`/system/replicas/${encodeURIComponent(name)}${QS.query(QS.explode({
+        wait
+    }))}`, oazapfts.json({
         ...opts,
         method: "POST",
         body,
@@ -2319,7 +2600,8 @@ export function changeReplicas(name: string, body: {
             ssl_verify?: boolean;
         };
     };
-}, { ifMatch }: {
+}, { wait, ifMatch }: {
+    wait?: number;
     ifMatch?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -2362,7 +2644,9 @@ export function changeReplicas(name: string, body: {
     } | {
         status: 504;
         data: string;
-    }>(`/system/replicas/${encodeURIComponent(name)}`, oazapfts.json({
+    }>(`/system/replicas/${encodeURIComponent(name)}${QS.query(QS.explode({
+        wait
+    }))}`, oazapfts.json({
         ...opts,
         method: "PUT",
         body,
@@ -2435,6 +2719,70 @@ export function removeReplicas(name: string, body?: {
             "if-match": ifMatch
         })
     }));
+}
+/**
+ * This cluster and those of your federations: capacity, round trip, problems
+ */
+export function getSystemClusters(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            /** millicores, bytes and devices; absent if not known */
+            clusters: {
+                cluster_id: string;
+                /** the cluster of this manager, which is the first */
+                self: boolean;
+                cpu?: {
+                    total: number;
+                    used: number;
+                    /** wanted by jobs that were sent there and are not among the used yet */
+                    promised: number;
+                    free: number;
+                };
+                memory?: {
+                    total: number;
+                    used: number;
+                    /** wanted by jobs that were sent there and are not among the used yet */
+                    promised: number;
+                    free: number;
+                };
+                gpu?: {
+                    total: number;
+                    used: number;
+                    /** wanted by jobs that were sent there and are not among the used yet */
+                    promised: number;
+                    free: number;
+                };
+                nodes?: number;
+                /** jobs that wait there */
+                queued?: number;
+                round_trip_ms?: number;
+                /** how old the figures are */
+                age_ms?: number;
+                /** why it did not answer when it was last asked */
+                problem?: string;
+            }[];
+            /** what the owners of federated services must know */
+            conditions: {
+                service: string;
+                "type": string;
+                reason: string;
+            }[];
+        };
+    } | {
+        status: 400;
+        data: string;
+    } | {
+        status: 401;
+    } | {
+        status: 429;
+        data: string;
+    } | {
+        status: 503;
+        data: string;
+    }>("/system/clusters", {
+        ...opts
+    });
 }
 /**
  * A change of members that was sent to a worker, from its manager

@@ -35,6 +35,7 @@ export type ServiceDefinition = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
+    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
     readonly 'delegation'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest' | {
       readonly 'mode'?: 'static' | 'random' | 'load-based' | 'topsis' | 'fastest';
@@ -177,6 +178,21 @@ export type ServiceDefinition = {
   };
 };
 
+export type ServicePlan = {
+  readonly 'name': string;
+  readonly 'action': 'create' | 'update';
+  readonly 'changes': readonly (string)[];
+  readonly 'buckets': readonly ({
+    readonly 'name': string;
+    readonly 'action': 'create' | 'use' | 'keep';
+  })[];
+  readonly 'members': readonly ({
+    readonly 'member': string;
+    readonly 'action': 'create' | 'adopt' | 'update' | 'remove';
+    readonly 'problem'?: string;
+  })[];
+};
+
 export type Service = {
   readonly 'name': string;
   readonly 'cluster_id': string;
@@ -213,6 +229,7 @@ export type Service = {
       readonly 'priority'?: number;
       readonly 'weight'?: number;
     };
+    readonly 'outputs'?: 'replace' | 'protect';
     readonly 'token_sharing'?: string;
   };
   readonly 'log_level': 'NOTSET' | 'DEBUG' | 'INFO' | 'WARNING' | 'ERROR' | 'CRITICAL';
@@ -410,7 +427,9 @@ export type BucketPage = {
 
 export type PresignRequest = {
   readonly 'object_key': string;
-  readonly 'operation': 'upload' | 'download';
+  readonly 'operation': 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
+  readonly 'upload_id'?: string;
+  readonly 'part_number'?: number;
   readonly 'expires_in'?: number;
   readonly 'content_type'?: string;
   readonly 'extra_headers'?: Readonly<Record<string, string>>;
@@ -418,11 +437,37 @@ export type PresignRequest = {
 
 export type PresignedUrl = {
   readonly 'object_key': string;
-  readonly 'operation': 'upload' | 'download';
-  readonly 'method': 'PUT' | 'GET';
+  readonly 'operation': 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
+  readonly 'method': 'PUT' | 'GET' | 'POST' | 'DELETE';
   readonly 'url': string;
   readonly 'expires_at': string;
   readonly 'headers'?: Readonly<Record<string, string>>;
+};
+
+export type JobSummary = {
+  readonly 'id': string;
+  readonly 'service': string;
+  readonly 'state': 'accepted' | 'queued' | 'offering' | 'delegated' | 'running' | 'committing' | 'succeeded' | 'failed' | 'cancelled';
+  readonly 'phase': 'Pending' | 'Running' | 'Succeeded' | 'Failed';
+  readonly 'message': string;
+  readonly 'trigger': 'storage' | 'job' | 'run';
+  readonly 'invoker'?: string;
+  readonly 'invoker_claimed_by'?: string;
+  readonly 'object'?: {
+    readonly 'bucket': string;
+    readonly 'key': string;
+  };
+  readonly 'place'?: string;
+  readonly 'accepted_at': string;
+  readonly 'started_at'?: string;
+  readonly 'finished_at'?: string;
+  readonly 'exit_code'?: number;
+  readonly 'cancelling'?: boolean;
+};
+
+export type AllJobs = {
+  readonly 'jobs': readonly (JobSummary)[];
+  readonly 'next_page'?: string;
 };
 
 export type Job = {
@@ -495,6 +540,11 @@ export type Federation = {
     readonly 'type': string;
     readonly 'reason': string;
   })[];
+  readonly 'pending'?: readonly ({
+    readonly 'member': string;
+    readonly 'reason': string;
+    readonly 'next_attempt_seconds'?: number;
+  })[];
   readonly 'warnings'?: readonly (string)[];
 };
 
@@ -520,6 +570,11 @@ export type Replicas = {
   readonly 'conditions'?: readonly ({
     readonly 'type': string;
     readonly 'reason': string;
+  })[];
+  readonly 'pending'?: readonly ({
+    readonly 'member': string;
+    readonly 'reason': string;
+    readonly 'next_attempt_seconds'?: number;
   })[];
   readonly 'warnings'?: readonly (string)[];
 };
@@ -571,6 +626,36 @@ export interface Operations {
       };
     };
   };
+  readonly 'GET /system/checks': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'checks': readonly ({
+        readonly 'where': string;
+        readonly 'what': string;
+        readonly 'ok': boolean;
+        readonly 'warning'?: boolean;
+        readonly 'said': string;
+      })[];
+    };
+  };
+  readonly 'GET /system/audit': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'records': readonly ({
+        readonly 'audit': number;
+        readonly 'time': string;
+        readonly 'action': string;
+        readonly 'actor': string;
+        readonly 'object'?: string;
+        readonly 'outcome': 'success' | 'refused' | 'failed';
+        readonly 'reason'?: string;
+        readonly 'request'?: string;
+        readonly 'address'?: string;
+        readonly 'count'?: number;
+        readonly 'details'?: Readonly<Record<string, string | number>>;
+      })[];
+    };
+  };
   readonly 'GET /system/config': {
     readonly body: undefined;
     readonly response: {
@@ -617,12 +702,14 @@ export interface Operations {
     };
   };
   readonly 'POST /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: undefined;
+    readonly response: ServicePlan;
   };
   readonly 'PUT /system/services': {
+    readonly query: 'dry_run';
     readonly body: ServiceDefinition;
-    readonly response: undefined;
+    readonly response: ServicePlan;
   };
   readonly 'GET /system/services': {
     readonly query: 'include';
@@ -657,7 +744,7 @@ export interface Operations {
     readonly response: undefined;
   };
   readonly 'GET /system/buckets/{name}': {
-    readonly query: 'page';
+    readonly query: 'page' | 'prefix';
     readonly body: undefined;
     readonly response: BucketPage;
   };
@@ -721,6 +808,11 @@ export interface Operations {
   readonly 'DELETE /system/logs/{name}/{id}': {
     readonly body: undefined;
     readonly response: undefined;
+  };
+  readonly 'GET /system/jobs': {
+    readonly query: 'state' | 'page' | 'service' | 'user' | 'limit';
+    readonly body: undefined;
+    readonly response: AllJobs;
   };
   readonly 'GET /system/jobs/{name}': {
     readonly query: 'state' | 'page' | 'since' | 'wait';
@@ -944,6 +1036,7 @@ export interface Operations {
     readonly response: Federation;
   };
   readonly 'POST /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: {
       readonly 'members'?: readonly (ServiceMember | EndpointMember)[];
       readonly 'clusters'?: Readonly<Record<string, {
@@ -956,6 +1049,7 @@ export interface Operations {
     readonly response: Federation;
   };
   readonly 'PUT /system/federation/{name}': {
+    readonly query: 'wait';
     readonly body: {
       readonly 'members'?: readonly (ServiceMember | EndpointMember)[];
       readonly 'update'?: readonly (ServiceMember | EndpointMember)[];
@@ -983,6 +1077,7 @@ export interface Operations {
     readonly response: Replicas;
   };
   readonly 'POST /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: {
       readonly 'replicas'?: readonly (ServiceMember | EndpointMember)[];
       readonly 'clusters'?: Readonly<Record<string, {
@@ -995,6 +1090,7 @@ export interface Operations {
     readonly response: Replicas;
   };
   readonly 'PUT /system/replicas/{name}': {
+    readonly query: 'wait';
     readonly body: {
       readonly 'replicas'?: readonly (ServiceMember | EndpointMember)[];
       readonly 'update'?: readonly (ServiceMember | EndpointMember)[];
@@ -1015,6 +1111,43 @@ export interface Operations {
       readonly 'force'?: boolean;
     };
     readonly response: Replicas;
+  };
+  readonly 'GET /system/clusters': {
+    readonly body: undefined;
+    readonly response: {
+      readonly 'clusters': readonly ({
+        readonly 'cluster_id': string;
+        readonly 'self': boolean;
+        readonly 'cpu'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'memory'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'gpu'?: {
+          readonly 'total': number;
+          readonly 'used': number;
+          readonly 'promised': number;
+          readonly 'free': number;
+        };
+        readonly 'nodes'?: number;
+        readonly 'queued'?: number;
+        readonly 'round_trip_ms'?: number;
+        readonly 'age_ms'?: number;
+        readonly 'problem'?: string;
+      })[];
+      readonly 'conditions': readonly ({
+        readonly 'service': string;
+        readonly 'type': string;
+        readonly 'reason': string;
+      })[];
+    };
   };
   readonly 'POST /system/federation/{name}/changes': {
     readonly body: {

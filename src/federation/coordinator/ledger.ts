@@ -17,7 +17,7 @@ import {
  * What the coordinator knows about its federation, in one journal entry (`federation/<uid>`): ids, addresses, digests and
  * states, never definitions or secrets. Every write is a compare-and-swap on the version that was read, so there is one
  * writer at a time, and recovery after a crash reads what was begun. The members of a large federation are in pages, entries
- * of their own that never change: the ledger names its pages (decision 0067).
+ * of their own that never change: the ledger names its pages (decision 0065).
  */
 export interface Ledger {
   readonly uid: string;

@@ -132,7 +132,9 @@ const AllJobsQuerystring = Type.Object({
 const AllJobsSchema = Type.Object(
   {
     jobs: Type.Array(JobSummarySchema),
-    next_page: Type.Optional(Type.String({ description: 'absent on the last page; a page may be shorter than `limit`' })),
+    next_page: Type.Optional(
+      Type.String({ description: 'absent on the last page; a page may be shorter than `limit`' }),
+    ),
   },
   { title: 'AllJobs' },
 );

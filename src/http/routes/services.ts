@@ -35,7 +35,9 @@ const Include = Type.Object({
 });
 const CHANGE_ERRORS = { ...FEDERATION_ERRORS, ...errors(413) };
 
-const DryRun = Type.Object({ dry_run: Flag('checks everything, changes nothing, and answers what the request would do') });
+const DryRun = Type.Object({
+  dry_run: Flag('checks everything, changes nothing, and answers what the request would do'),
+});
 const PlanSchema = Type.Object(
   {
     name: Type.String(),

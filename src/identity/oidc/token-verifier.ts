@@ -35,7 +35,7 @@ export interface TokenVerifierOptions extends IssuerSettings {
    * issuers are accepted (S14).
    */
   readonly audiences?: readonly string[] | undefined;
-  /** Issuers whose access tokens have the form of ID tokens: their ID tokens are accepted too (decision 0066). */
+  /** Issuers whose access tokens have the form of ID tokens: their ID tokens are accepted too (decision 0064). */
   readonly idTokenIssuers?: readonly string[] | undefined;
   /** Claim with the groups, as in {@link readGroups}. */
   readonly groupsClaim?: string | undefined;

@@ -71,7 +71,7 @@ export interface VerifyOptions {
   readonly issuer: string;
   /** Empty: every audience is accepted. */
   readonly audiences: readonly string[];
-  /** Accept ID tokens for one of the audiences too (decision 0066). */
+  /** Accept ID tokens for one of the audiences too (decision 0064). */
   readonly idTokens?: boolean;
   readonly now: () => number;
 }

@@ -10,7 +10,7 @@
  *                                of the cgroups; when it exits, the kernel kills all that is left
  *         /bin/sh script         in the cgroups; no capabilities, no new privileges
  *
- * On a busy machine, waiting for a processor takes longer than all the rest (decision 0063). So the supervisor waits for
+ * On a busy machine, waiting for a processor takes longer than all the rest (decision 0061). So the supervisor waits for
  * nothing but the end of init, both have the priority of the manager, and both ask for short time slices.
  *
  * Argument: the launch file, as a name for those who look at the process table. Descriptors: 1 the output pipe, 3 the same
