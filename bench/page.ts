@@ -236,6 +236,7 @@ function follow({ url }: ManagerProcess, as: string, signal: AbortSignal) {
   return {
     open: opened.then(({ status }) => {
       if (status !== 200) throw new Error(`/system/events answered ${status}`);
+      return status;
     }),
     received: opened.then(async ({ body }) => {
       let bytes = 0;

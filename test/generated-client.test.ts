@@ -25,6 +25,7 @@ test('generated client: creates a federated service, adds and removes a replica,
       environment: { secrets: { refresh_token: refreshToken } },
       federation: { topology: 'star', members: [{ cluster_id: a.id, service_name: 'drawn1' }] },
     },
+    {},
     as,
   );
   assert.equal(created.status, 201);

@@ -25,7 +25,7 @@ export class OpenResponses {
    * many of them. Other managers, which follow logs for their users, have no limit.
    */
   until(reply: FastifyReply, longest?: number): AbortSignal {
-    const { who = '', actor = '' } = reply.request;
+    const { who, actor } = reply.request;
     const user = isPeerActor(actor) ? '' : who;
     if (user !== '' && this.#users.get(user) >= MAX_OPEN_PER_USER) {
       const message = `${MAX_OPEN_PER_USER} streams of events or logs are open for you: close some of them`;

@@ -21,7 +21,6 @@ export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
 export { Sweep } from './intake/sweep.ts';
 export {
   type AttemptKeys,
-  attemptName,
   changeJob,
   type Delegation,
   type DelegationRoles,

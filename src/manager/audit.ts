@@ -33,11 +33,7 @@ interface AuditDisplay extends AuditLog {
 }
 
 /** Writes the audit stream to the file and to the standard output, as the settings say. */
-export function openAudit(
-  config: Config,
-  log: Pick<Logger, 'error' | 'info'>,
-  display?: AuditDisplay | undefined,
-): AuditTrail {
+export function openAudit(config: Config, log: Pick<Logger, 'error' | 'info'>, display?: AuditDisplay): AuditTrail {
   const path = config.auditFile ?? (config.backend === 'local' ? join(config.dataDir, 'audit.jsonl') : undefined);
   const recent = path === undefined ? [] : readLastRecords(path);
   const file = path === undefined ? undefined : new AuditFile(path, log);

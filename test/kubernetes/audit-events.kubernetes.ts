@@ -17,7 +17,7 @@ interface SeenEvent {
 
 async function seenEvents(selector: string): Promise<SeenEvent[]> {
   const query = new URLSearchParams({ fieldSelector: selector });
-  const path = `/api/v1/namespaces/${MANAGER_NAMESPACE}/events?${query}`;
+  const path = `/api/v1/namespaces/${MANAGER_NAMESPACE}/events?${query.toString()}`;
   return ((await testbed.plane.admin.do('GET', path)) as unknown as { items: SeenEvent[] }).items;
 }
 

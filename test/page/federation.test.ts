@@ -31,7 +31,10 @@ after(async () => {
 });
 
 async function openAsAdmin(t: TestContext, path = ''): Promise<Page | undefined> {
-  if (!browser) return void t.skip(`NOT TESTED: ${NO_BROWSER}`);
+  if (!browser) {
+    t.skip(`NOT TESTED: ${NO_BROWSER}`);
+    return undefined;
+  }
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   t.after(() => context.close());
   const page = await context.newPage();

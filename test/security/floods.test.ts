@@ -43,7 +43,7 @@ test('flood: of one user is rejected above a limit, with Retry-After, and keeps 
       send('/health', ''),
     ];
     const statuses = (await Promise.all(asked)).map(({ status }) => status);
-    assert.ok(!statuses.some((status) => status >= 500), `round ${i}: ${statuses}`);
+    assert.ok(!statuses.some((status) => status >= 500), `round ${i}: ${statuses.join(', ')}`);
     assert.deepEqual([statuses[0], statuses[1], statuses[3]], [200, 201, 200]);
   }
   // A file of another user becomes a job, and the job ends, while the flood lasts.

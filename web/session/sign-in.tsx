@@ -79,15 +79,17 @@ function OnOtherDevice({ issuer, onProblem }: { issuer: string; onProblem: (erro
   useEffect(() => {
     if (!device) return undefined;
     const stop = new AbortController();
-    finishDeviceSignIn(issuer, device, stop.signal)
-      .then((tokens) => {
+    const finish = async () => {
+      try {
+        const tokens = await finishDeviceSignIn(issuer, device, stop.signal);
         if (tokens) signInAsUser(tokens);
         else if (!stop.signal.aborted) throw new Error(TEXTS.signIn.deviceExpired);
-      })
-      .catch((error: unknown) => {
+      } catch (error) {
         setDevice(undefined);
         onProblem(error);
-      });
+      }
+    };
+    void finish();
     return () => stop.abort();
     // biome-ignore lint/correctness/useExhaustiveDependencies: one sign-in for each code
   }, [device]);

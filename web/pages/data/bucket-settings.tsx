@@ -59,26 +59,27 @@ function SharingForm({ bucket: { bucket_name: name, visibility, allowed_users } 
   const [chosen, setChosen] = useState(visibility);
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState('');
-  const attempt = (work: Promise<unknown>, then: () => void) =>
-    void work.then(
-      async () => {
-        setProblem('');
-        then();
-        await client.invalidateQueries({ queryKey: ['buckets'] });
-      },
-      (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)),
-    );
+  const attempt = async (work: Promise<unknown>, then: () => void) => {
+    try {
+      await work;
+      setProblem('');
+      then();
+      await client.invalidateQueries({ queryKey: ['buckets'] });
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
   const save = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const users = readField(new FormData(event.currentTarget), 'users')
       .split(/[\s,]+/)
       .filter((user) => user !== '');
     const body = { bucket_name: name, visibility: chosen, allowed_users: chosen === 'restricted' ? users : [] };
-    attempt(call('PUT /system/buckets', { body }), () => undefined);
+    void attempt(call('PUT /system/buckets', { body }), () => undefined);
   };
   const remove = () => {
     setAsking(false);
-    attempt(call('DELETE /system/buckets/{name}', { path: { name } }), () => navigate(toPath(['data'])));
+    void attempt(call('DELETE /system/buckets/{name}', { path: { name } }), () => navigate(toPath(['data'])));
   };
   return (
     <form className="filters" onSubmit={save}>

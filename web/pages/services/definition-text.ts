@@ -1,15 +1,4 @@
-import {
-  type Document,
-  isMap,
-  isPair,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  type Scalar,
-  stringify,
-} from 'yaml';
+import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, stringify } from 'yaml';
 import fdl from '../../../docs/fdl.schema.json' with { type: 'json' };
 
 /**
@@ -111,7 +100,7 @@ function checkMap(node: Node & { items: unknown[] }, schema: Schema, path: reado
     found.add(key.toLowerCase());
     const { additionalProperties: others } = schema;
     const part = known.get(key.toLowerCase()) ?? (typeof others === 'object' ? others : undefined);
-    const [from = 0, to = 0] = (pair.key as Scalar).range ?? [];
+    const [from = 0, to = 0] = pair.key.range ?? [];
     if (part) check(pair.value as Node | null, part, [...path, key], report);
     else if (known.size > 0)
       report(from, to, `${at}"${key}" is not a key of a definition: the manager ignores it`, 'warning');

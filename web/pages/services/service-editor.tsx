@@ -131,7 +131,7 @@ function useDryRun(service: Service | undefined, etag: string | undefined) {
       const { data } = await (service
         ? call('PUT /system/services', { body, query, ifMatch: etag })
         : call('POST /system/services', { body, query }));
-      return data as Plan;
+      return data;
     },
   });
 }

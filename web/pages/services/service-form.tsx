@@ -92,8 +92,13 @@ export function ServiceForm({
           <button
             type="button"
             onClick={() => {
-              const name = String(read(['name']) ?? '');
-              const member = { type: 'oscar', cluster_id: '', service_name: name, priority: 0 };
+              const name = read(['name']);
+              const member = {
+                type: 'oscar',
+                cluster_id: '',
+                service_name: typeof name === 'string' ? name : '',
+                priority: 0,
+              };
               set(['federation', 'members'], [...members, member]);
             }}
           >

@@ -136,7 +136,9 @@ function Usage({ name }: { name: string }) {
     queryFn: async ({ signal }) => {
       const [start, end] = [serverNow() - MONTH_MS, serverNow()].map((time) => new Date(time).toISOString());
       const query = { ...(start !== undefined && { start }), ...(end !== undefined && { end }) };
-      return (await call('GET /system/metrics/{name}', { path: { name }, query, signal })).data.metrics;
+      const { data } = await call('GET /system/metrics/{name}', { path: { name }, query, signal });
+      // Without the name of a metric, the manager answers with all of them.
+      return 'metrics' in data ? data.metrics : [data];
     },
   });
   return (

@@ -112,10 +112,10 @@ interface ServiceRow {
   readonly state: string;
 }
 
-const WORST_FIRST = ['conflict', 'unreachable', 'removed-by-owner', 'removing', 'pending'];
+const WORST_FIRST = ['conflict', 'unreachable', 'removed-by-owner', 'removing', 'pending'] as const;
 
 function stateOf({ name }: Service, members: Iterable<MemberState>): string {
-  const states = new Set([...members].filter(({ service }) => service === name).map(({ state }) => String(state)));
+  const states = new Set([...members].filter(({ service }) => service === name).map(({ state }) => state));
   return WORST_FIRST.find((state) => states.has(state)) ?? 'ready';
 }
 
