@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Candidate } from '../src/delegation/policies/policy.ts';
 import { rank } from '../src/delegation/policies/rank.ts';
+import { seededRandom } from '../test/support/seeded-random.ts';
 
 /** The worked examples of `docs/delegation.md` are what the policies do. */
 
@@ -59,9 +60,10 @@ test('static', () => {
 });
 
 test('random', () => {
-  const firsts = Array.from({ length: 100 }, (_, index) => scores('random', () => (index + 0.5) / 100)[0]?.[0]);
-  const share = (id: string) => firsts.filter((first) => first === id).length;
-  assert.deepEqual([share('a'), share('b'), share('c')], [20, 60, 20]);
+  const random = seededRandom(1);
+  const firsts = Array.from({ length: 10_000 }, () => scores('random', random)[0]?.[0]);
+  const fifths = (id: string) => Math.round((firsts.filter((first) => first === id).length / firsts.length) * 50) / 10;
+  assert.deepEqual([fifths('a'), fifths('b'), fifths('c')], [1, 3, 1]);
   assert.match(said('random'), /b is first in 3 of 5 jobs, a in 1, c in 1/);
 });
 

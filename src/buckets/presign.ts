@@ -13,13 +13,13 @@ const LONGEST_SECONDS = 604_800;
 const MOST_PARTS = 10_000;
 
 /**
- * What a presigned URL may do with its object. The operations that begin with `multipart` are the steps of a multipart upload:
+ * What a presigned URL may do with its object. The Go manager rejects `delete`, so the one here has another name. The operations that begin with `multipart` are the steps of a multipart upload:
  * begin, send a part, list the parts that the store has, complete, abort.
  */
 export const PRESIGNED_OPERATIONS = [
   'upload',
   'download',
-  'delete',
+  'delete-object',
   'multipart-create',
   'multipart-part',
   'multipart-list',
@@ -31,7 +31,7 @@ type Operation = (typeof PRESIGNED_OPERATIONS)[number];
 const METHODS: Readonly<Record<Operation, PresignRequest['method']>> = {
   upload: 'PUT',
   download: 'GET',
-  delete: 'DELETE',
+  'delete-object': 'DELETE',
   'multipart-create': 'POST',
   'multipart-part': 'PUT',
   'multipart-list': 'GET',

@@ -781,7 +781,7 @@ export type BucketPage = {
 };
 export type PresignRequest = {
     object_key: string;
-    operation: "upload" | "download" | "delete" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
+    operation: "upload" | "download" | "delete-object" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
     /** of the multipart upload, as the store named it */
     upload_id?: string;
     /** of the part; for `multipart-list` the part after which the list begins */
@@ -796,7 +796,7 @@ export type PresignRequest = {
 };
 export type PresignedUrl = {
     object_key: string;
-    operation: "upload" | "download" | "delete" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
+    operation: "upload" | "download" | "delete-object" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
     method: "PUT" | "GET" | "POST" | "DELETE";
     url: string;
     expires_at: string;

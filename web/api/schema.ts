@@ -427,7 +427,7 @@ export type BucketPage = {
 
 export type PresignRequest = {
   readonly 'object_key': string;
-  readonly 'operation': 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
+  readonly 'operation': 'upload' | 'download' | 'delete-object' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
   readonly 'upload_id'?: string;
   readonly 'part_number'?: number;
   readonly 'expires_in'?: number;
@@ -437,7 +437,7 @@ export type PresignRequest = {
 
 export type PresignedUrl = {
   readonly 'object_key': string;
-  readonly 'operation': 'upload' | 'download' | 'delete' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
+  readonly 'operation': 'upload' | 'download' | 'delete-object' | 'multipart-create' | 'multipart-part' | 'multipart-list' | 'multipart-complete' | 'multipart-abort';
   readonly 'method': 'PUT' | 'GET' | 'POST' | 'DELETE';
   readonly 'url': string;
   readonly 'expires_at': string;

@@ -121,7 +121,7 @@ async function retried(work: () => Promise<void>): Promise<void> {
 type Operation =
   | 'upload'
   | 'download'
-  | 'delete'
+  | 'delete-object'
   | 'multipart-create'
   | 'multipart-part'
   | 'multipart-list'
@@ -149,7 +149,7 @@ export async function presignDownload(
 }
 
 export async function deleteObject(bucket: string, key: string): Promise<void> {
-  const { url, method } = await presign(bucket, key, 'delete');
+  const { url, method } = await presign(bucket, key, 'delete-object');
   await ask(url, method);
 }
 
