@@ -103,7 +103,7 @@ async function* watchJobs(
 ): AsyncGenerator<VisibleChanges, undefined> {
   let wake = () => {};
   const wakeUp = () => wake();
-  const ends = jobs.store.onChange(wakeUp);
+  const leave = sharedReadsFor(jobs.store).join(wakeUp);
   signal.addEventListener('abort', wakeUp, { once: true });
   try {
     let cursor = since;
@@ -123,9 +123,12 @@ async function* watchJobs(
     }
   } finally {
     signal.removeEventListener('abort', wakeUp);
-    ends();
+    leave();
   }
 }
+
+/** Reads that are kept for other watchers. More: more records in memory. Fewer: watchers that lag behind share less. */
+const MAX_SHARED = 8;
 
 /**
  * Watchers that are at the same place share one read, and so the same records: a hundred open pages cost the store no more than
@@ -134,10 +137,28 @@ async function* watchJobs(
 class SharedReads {
   readonly #store: JobStore;
   readonly #reads = new Map<string, Promise<JobChanges>>();
+  readonly #watchers = new Set<() => void>();
+  #ends = () => {};
 
   constructor(store: JobStore) {
     this.#store = store;
-    store.onChange(() => this.#reads.clear());
+  }
+
+  /** Calls `wake` at every change. The store is observed while there are watchers. Returns what ends one. */
+  join(wake: () => void): () => void {
+    if (this.#watchers.size === 0) this.#ends = this.#store.onChange(() => this.#changed());
+    this.#watchers.add(wake);
+    return () => {
+      this.#watchers.delete(wake);
+      if (this.#watchers.size > 0) return;
+      this.#ends();
+      this.#reads.clear();
+    };
+  }
+
+  #changed(): void {
+    this.#reads.clear();
+    for (const wake of this.#watchers) wake();
   }
 
   read(query: ChangeQuery): Promise<JobChanges> {
@@ -146,6 +167,8 @@ class SharedReads {
     if (shared) return shared;
     const read = this.#store.changes(query);
     this.#reads.set(key, read);
+    const [oldest] = this.#reads.keys();
+    if (this.#reads.size > MAX_SHARED && oldest !== undefined) this.#reads.delete(oldest);
     // A failure, such as an expired cursor, belongs to those who wait for it now.
     read.catch(() => this.#reads.delete(key));
     return read;
@@ -154,7 +177,7 @@ class SharedReads {
 
 const sharedReads = new WeakMap<JobStore, SharedReads>();
 
-function readsOf(store: JobStore): SharedReads {
+function sharedReadsFor(store: JobStore): SharedReads {
   const reads = sharedReads.get(store) ?? new SharedReads(store);
   sharedReads.set(store, reads);
   return reads;
@@ -165,7 +188,7 @@ async function readChanges(
   query: ChangeQuery,
   jobs: Watched,
 ): Promise<VisibleChanges & { read: number }> {
-  const { items, cursor } = await readsOf(jobs.store).read(query);
+  const { items, cursor } = await sharedReadsFor(jobs.store).read(query);
   const names = [...new Set(items.map(({ key }) => key.service))];
   const services = new Map(
     await Promise.all(names.map(async (name) => [name, await jobs.services.get(name)] as const)),

@@ -88,7 +88,7 @@ function ClusterChart({ cluster: { place, rows, jobs, hidden }, now }: { cluster
             // biome-ignore lint/a11y/useKeyWithClickEvents: the table of jobs has the same links for the keyboard
             <rect
               key={jobKey(job)}
-              className={`bar bar-${toneOf(job.state)}`}
+              className={`gantt-run gantt-run-${toneOf(job.state)}`}
               x={x(from)}
               y={index * ROW + 1}
               width={Math.max(0.15, x(to) - x(from))}
