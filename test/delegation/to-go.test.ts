@@ -151,7 +151,12 @@ describe('to Go: the token of the owner', () => {
     test(`to Go: with ${what}, jobs stay at the origin (F9)`, async () => {
       const name = token === 'dummy-token' ? 'dummy' : 'forged';
       const members = [{ type: 'oscar', cluster_id: GO.id, service_name: name }];
-      await create(origin, people.alice, delegatingBody(name, members, token, { script: 'true' }));
+      const refused = delegatingBody(name, members, token, { script: 'true' });
+      expectStatus(await origin.call('POST', '/system/services', { as: people.alice, body: refused }), 400);
+      // Without members any text is stored, and members are added to such a service.
+      await create(origin, people.alice, delegatingBody(name, [], token, { script: 'true' }));
+      const added = await origin.call('POST', `/system/federation/${name}`, { as: people.alice, body: { members } });
+      expectStatus(added, 200);
       for (const body of ['one', 'two']) {
         const job = await endedWell(origin, people.alice, name, await origin.outside.submit(people.alice, name, body));
         assert.equal(placeOf(job), origin.id);
