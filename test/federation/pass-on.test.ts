@@ -66,7 +66,10 @@ describe('forward: a change of members that is sent to a worker', () => {
   test('names members that do not have it yet, with messages of this manager', async () => {
     const { a, people } = them;
     const { worker } = await federation('waiting');
-    const body = { members: [member({ id: 'nowhere' }, 'x')] };
+    const body = {
+      members: [member({ id: 'nowhere' }, 'x')],
+      clusters: { nowhere: { endpoint: 'http://127.0.0.1:1' } },
+    };
     const answer = await a.call('POST', `/system/federation/${worker}`, { as: people.alice, body });
     const { warnings } = expectStatus(answer, 200).json() as SeenFederation;
     assert.deepEqual(warnings, ['nowhere/x: does not have the change yet: see the status at the coordinator']);
@@ -156,7 +159,10 @@ describe('forward: the coordinator', () => {
   async function passed(name: string) {
     const { a, people } = them;
     const { worker, asked } = await federation(name);
-    const body = { members: [member({ id: 'nowhere' }, 'x')] };
+    const body = {
+      members: [member({ id: 'nowhere' }, 'x')],
+      clusters: { nowhere: { endpoint: 'http://127.0.0.1:1' } },
+    };
     expectStatus(await a.call('POST', `/system/federation/${worker}`, { as: people.alice, body }), 200);
     const request = asked().find(({ path }) => path.endsWith('/changes'));
     assert.ok(request);
