@@ -14,6 +14,35 @@ export const defaults: Oazapfts.Defaults<Oazapfts.CustomHeaders> = {
 };
 const oazapfts = Oazapfts.runtime(defaults);
 export const servers = {};
+export type Checks = {
+    checks: {
+        /** the cluster, a service, or a member */
+        where: string;
+        what: string;
+        ok: boolean;
+        /** works, but is not as it should be */
+        warning?: boolean;
+        /** what was found, or what is wrong and what to do about it */
+        said: string;
+    }[];
+};
+export type AuditRecords = {
+    records: {
+        audit: number;
+        time: string;
+        action: string;
+        actor: string;
+        "object"?: string;
+        outcome: "success" | "refused" | "failed";
+        reason?: string;
+        request?: string;
+        address?: string;
+        count?: number;
+        details?: {
+            [key: string]: string | number;
+        };
+    }[];
+};
 export type ServiceDefinition = {
     /** name, unique in the cluster: 1 to 39 lower-case letters, digits and hyphens */
     name: string;
@@ -779,21 +808,6 @@ export type BucketPage = {
     is_truncated: boolean;
     returned_items: number;
 };
-export type PresignRequest = {
-    object_key: string;
-    operation: "upload" | "download" | "delete-object" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
-    /** of the multipart upload, as the store named it */
-    upload_id?: string;
-    /** of the part; for `multipart-list` the part after which the list begins */
-    part_number?: number;
-    /** seconds, up to a week; 900 if left out */
-    expires_in?: number;
-    content_type?: string;
-    /** headers that the upload must have */
-    extra_headers?: {
-        [key: string]: string;
-    };
-};
 export type PresignedUrl = {
     object_key: string;
     operation: "upload" | "download" | "delete-object" | "multipart-create" | "multipart-part" | "multipart-list" | "multipart-complete" | "multipart-abort";
@@ -1085,26 +1099,18 @@ export function getInfo(opts?: Oazapfts.RequestOpts) {
 /**
  * The checks of `oscar doctor` that this manager can make itself; for the administrator
  */
-export function getSystemChecks(opts?: Oazapfts.RequestOpts) {
+export function listChecks(opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
-        data: {
-            checks: {
-                /** the cluster, a service, or a member */
-                where: string;
-                what: string;
-                ok: boolean;
-                /** works, but is not as it should be */
-                warning?: boolean;
-                /** what was found, or what is wrong and what to do about it */
-                said: string;
-            }[];
-        };
+        data: Checks;
     } | {
         status: 400;
         data: string;
     } | {
         status: 401;
+    } | {
+        status: 403;
+        data: string;
     } | {
         status: 429;
         data: string;
@@ -1118,31 +1124,18 @@ export function getSystemChecks(opts?: Oazapfts.RequestOpts) {
 /**
  * The newest audit records that this manager knows, newest first; for the administrator
  */
-export function getSystemAudit(opts?: Oazapfts.RequestOpts) {
+export function listAuditRecords(opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
-        data: {
-            records: {
-                audit: number;
-                time: string;
-                action: string;
-                actor: string;
-                "object"?: string;
-                outcome: "success" | "refused" | "failed";
-                reason?: string;
-                request?: string;
-                address?: string;
-                count?: number;
-                details?: {
-                    [key: string]: string | number;
-                };
-            }[];
-        };
+        data: AuditRecords;
     } | {
         status: 400;
         data: string;
     } | {
         status: 401;
+    } | {
+        status: 403;
+        data: string;
     } | {
         status: 429;
         data: string;
@@ -1541,7 +1534,34 @@ export function deleteBucket(name: string, opts?: Oazapfts.RequestOpts) {
 /**
  * A URL that uploads, downloads or deletes one object, or does one step of a multipart upload of it
  */
-export function presignObject(name: string, presignRequest: PresignRequest, opts?: Oazapfts.RequestOpts) {
+export function presignObject(name: string, body: {
+    object_key: string;
+    /** seconds, up to a week; 900 if left out */
+    expires_in?: number;
+    operation: "upload" | "download" | "delete-object" | "multipart-create";
+    content_type?: string;
+    /** headers that the upload must have */
+    extra_headers?: {
+        [key: string]: string;
+    };
+} | {
+    object_key: string;
+    /** seconds, up to a week; 900 if left out */
+    expires_in?: number;
+    operation: "multipart-part";
+    /** of the multipart upload, as the store named it */
+    upload_id: string;
+    part_number: number;
+} | {
+    object_key: string;
+    /** seconds, up to a week; 900 if left out */
+    expires_in?: number;
+    operation: "multipart-list" | "multipart-complete" | "multipart-abort";
+    /** of the multipart upload, as the store named it */
+    upload_id: string;
+    /** with `multipart-list`: the part after which the list begins */
+    part_number?: number;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: PresignedUrl;
@@ -1568,7 +1588,7 @@ export function presignObject(name: string, presignRequest: PresignRequest, opts
     }>(`/system/buckets/${encodeURIComponent(name)}/presign`, oazapfts.json({
         ...opts,
         method: "POST",
-        body: presignRequest
+        body
     }));
 }
 /**
@@ -2723,7 +2743,7 @@ export function removeReplicas(name: string, body?: {
 /**
  * This cluster and those of your federations: capacity, round trip, problems
  */
-export function getSystemClusters(opts?: Oazapfts.RequestOpts) {
+export function listClusters(opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {

@@ -5,6 +5,7 @@ import type { Authenticator } from '../../identity/index.ts';
 import { cores, size } from '../../lib/amounts.ts';
 import { type Check, checkMember, failure, infoChecks, passed } from '../../model/cluster-checks.ts';
 import type { AuditRecord, NodeCapacity } from '../../ports/index.ts';
+import { errors } from '../answers.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { HttpError } from '../errors.ts';
 import type { Unreadiness } from './health.ts';
@@ -52,18 +53,20 @@ export function administrationRoutes(app: FastifyInstance, deps: AdministrationD
   };
   const tags = ['manager'];
   const checks = {
+    operationId: 'listChecks',
     summary: 'The checks of `oscar doctor` that this manager can make itself; for the administrator',
     tags,
-    response: { 200: Type.Object({ checks: Type.Array(CheckSchema) }) },
+    response: { 200: Type.Object({ checks: Type.Array(CheckSchema) }, { title: 'Checks' }), ...errors(403) },
   };
   app.get('/system/checks', { schema: checks }, async (request) => {
     await requireOperator(request);
     return { checks: await makeChecks(deps) };
   });
   const audit = {
+    operationId: 'listAuditRecords',
     summary: 'The newest audit records that this manager knows, newest first; for the administrator',
     tags,
-    response: { 200: Type.Object({ records: Type.Array(AuditSchema) }) },
+    response: { 200: Type.Object({ records: Type.Array(AuditSchema) }, { title: 'AuditRecords' }), ...errors(403) },
   };
   app.get('/system/audit', { schema: audit }, async (request) => {
     await requireOperator(request);

@@ -95,24 +95,44 @@ const BucketName = Type.Object({
   name: Type.String({ description: 'the bucket', maxLength: 63, pattern: '^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$' }),
 });
 
-const PresignSchema = Type.Object(
-  {
-    object_key: Type.String({ minLength: 1, maxLength: 512, pattern: '[^/]' }),
-    operation: Type.Enum([...PRESIGNED_OPERATIONS]),
-    upload_id: Type.Optional(Type.String({ description: 'of the multipart upload, as the store named it' })),
-    part_number: Type.Optional(
-      Type.Integer({ description: 'of the part; for `multipart-list` the part after which the list begins' }),
-    ),
-    expires_in: Type.Optional(
-      Type.Integer({ description: 'seconds, up to a week; 900 if left out', minimum: 0, maximum: 604_800 }),
-    ),
-    content_type: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.+-]+/[ -~]+$' })),
-    extra_headers: Type.Optional(
-      Type.Record(Type.String({ pattern: "^[A-Za-z0-9_!#$%&'*+.^`|~-]+$" }), Type.String({ pattern: '^[ -~]*$' }), {
-        description: 'headers that the upload must have',
-      }),
-    ),
-  },
+const PRESIGN = {
+  object_key: Type.String({ minLength: 1, maxLength: 512, pattern: '[^/]' }),
+  expires_in: Type.Optional(
+    Type.Integer({ description: 'seconds, up to a week; 900 if left out', minimum: 0, maximum: 604_800 }),
+  ),
+};
+const UploadId = Type.String({ description: 'of the multipart upload, as the store named it', minLength: 1 });
+const PresignSchema = Type.Union(
+  [
+    Type.Object({
+      ...PRESIGN,
+      operation: Type.Enum(['upload', 'download', 'delete-object', 'multipart-create']),
+      content_type: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.+-]+/[ -~]+$' })),
+      extra_headers: Type.Optional(
+        Type.Record(Type.String({ pattern: "^[A-Za-z0-9_!#$%&'*+.^`|~-]+$" }), Type.String({ pattern: '^[ -~]*$' }), {
+          description: 'headers that the upload must have',
+        }),
+      ),
+    }),
+    Type.Object({
+      ...PRESIGN,
+      operation: Type.Enum(['multipart-part']),
+      upload_id: UploadId,
+      part_number: Type.Integer({ minimum: 1, maximum: 10_000 }),
+    }),
+    Type.Object({
+      ...PRESIGN,
+      operation: Type.Enum(['multipart-list', 'multipart-complete', 'multipart-abort']),
+      upload_id: UploadId,
+      part_number: Type.Optional(
+        Type.Integer({
+          description: 'with `multipart-list`: the part after which the list begins',
+          minimum: 0,
+          maximum: 10_000,
+        }),
+      ),
+    }),
+  ],
   { title: 'PresignRequest', examples: [{ object_key: 'in/a.jpg', operation: 'upload', expires_in: 900 }] },
 );
 

@@ -38,6 +38,7 @@ const ClustersSchema = Type.Object({
 
 export function clustersRoutes(app: FastifyInstance, { authenticator, viewClusters }: ClustersDeps): void {
   const schema = {
+    operationId: 'listClusters',
     summary: 'This cluster and those of your federations: capacity, round trip, problems',
     tags: ['federation'],
     response: { 200: ClustersSchema },
