@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { NO_BROWSER, startBrowser } from '../support/browser.ts';
 import { ADMIN, PASSWORD, startTestManager, temporaryDirectory } from '../support/manager.ts';
@@ -60,9 +61,7 @@ test('page: a table of 50,000 jobs is scrolled to its end, and draws only what i
   const shown = async () => Number.parseInt((await page.getByText(/^\d+ jobs/).textContent()) ?? '', 10);
   for (let count = await shown(); count < JOBS; count = await shown()) {
     await scroll(page, 'end');
-    await page.waitForFunction(
-      `Number.parseInt(document.querySelector('form [role=status]').textContent, 10) > ${count}`,
-    );
+    await eventually(async () => assert.ok((await shown()) > count));
   }
   await scroll(page, 'end');
   await page.getByText('number 0', { exact: true }).waitFor();
