@@ -25,8 +25,11 @@ async function fill(directory: string, name: string): Promise<void> {
     const worker = async () => {
       while (next < JOBS) {
         const number = next++;
-        const known = { service: name, serviceUid, owner, id: `job-${number}`, acceptedAt: begun + number };
-        const progress = sampleProgress('succeeded', { message: `number ${number}` });
+        const at = begun + number;
+        const known = { service: name, serviceUid, owner, id: `job-${number}`, acceptedAt: at };
+        // Jobs that ended long ago would be deleted.
+        const ended = { state: 'succeeded', at, reason: 'Succeeded', message: 'done', place: 'oscar-cluster' } as const;
+        const progress = sampleProgress('succeeded', { message: `number ${number}`, timeline: [ended] });
         await cluster.jobs.accept(sampleJob('', known), progress, Buffer.from('{}'));
       }
     };
