@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 /**
  * Takes the screenshots of the documentation (`docs/images/page-*.png`) of a running federation with the demo:
  *
- *   npx oscar up --demo --keep
+ *   npx oscar up --demo
  *   npm run docs:screenshots
  *
  * `OSCAR_CONFIG_FILE` names another configuration than that of `.oscar`.

@@ -98,15 +98,27 @@ describe('up: start and stop', () => {
     await eventually(() => assert.ok(!isThere(again)));
   });
 
-  test('--demo runs jobs on several clusters and stops when all results exist', async (t) => {
+  test('--demo runs jobs on several clusters, and stops with --exit when all results exist', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
-    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
+    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo', '--exit']);
     t.after(() => up.child.kill('SIGKILL'));
     assert.equal(await up.ended, 0, up.output);
     assert.match(up.output, /\d s {2}\d\d (runs on|is grey, processed on) oscar-cluster-[ab]/);
     assert.match(up.output, /CLUSTER +PICTURES +SCRIPTS TOOK\noscar-cluster [^]*\noscar-cluster-[ab] +\d+ /);
     assert.match(up.output, /All 16 pictures are grey.* in minio\.shared:/);
+  });
+
+  test('--demo stays up after its jobs until Ctrl-C', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
+    t.after(() => up.child.kill('SIGKILL'));
+    await eventually(() => assert.match(up.output, /All 16 pictures are grey/));
+    await eventually(() => assert.match(up.output, /Run `npx oscar explain/));
+    const page = /Open (http:\S+) in a browser/.exec(up.output)?.[1] ?? '';
+    assert.equal((await fetch(page)).status, 200);
+    assert.equal(await up.interrupt(), 0, up.output);
   });
 
   test('--demo that is interrupted exits with 130', async (t) => {

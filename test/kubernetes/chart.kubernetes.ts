@@ -278,7 +278,8 @@ describe('chart', () => {
       assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(CHART_RULES).toSorted());
       const own = await rightsOf(manager, MANAGER_NAMESPACE);
       const leases = ['get', 'create', 'update'].map((verb) => `coordination.k8s.io/leases ${verb}`);
-      assert.deepEqual(own.toSorted(), [...rights(CHART_RULES), ...leases, 'apps/deployments get'].toSorted());
+      const more = [...leases, 'apps/deployments get', 'events create'];
+      assert.deepEqual(own.toSorted(), [...rights(CHART_RULES), ...more].toSorted());
     });
 
     test("a user's pod has no rights", async () => {

@@ -71,8 +71,9 @@ describe('replicas of a coordinator: members talk to the follower', ROUND, () =>
   test('a forwarded change is not accepted twice by different replicas', async () => {
     const { leader, other } = await our.findLeader();
     await our.create(leader, 'recorded');
+    const clusters = { nowhere: { endpoint: 'http://127.0.0.1:1' } };
     const members = [member({ id: 'nowhere' }, 'x')];
-    const { method, path, headers, body } = await our.forwardChange('recorded', { members });
+    const { method, path, headers, body } = await our.forwardChange('recorded', { members, clusters });
     const removal = expectStatus(
       await other.outside.call('DELETE', '/system/federation/recorded', { as: our.people.alice, body: { members } }),
       200,

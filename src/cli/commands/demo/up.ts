@@ -9,7 +9,7 @@ interface Options {
   readonly data: string;
   readonly port?: number;
   readonly demo?: boolean;
-  readonly keep?: boolean;
+  readonly exit?: boolean;
   readonly quiet?: boolean;
 }
 
@@ -22,11 +22,13 @@ export const upVerb: Register = (program, env) => {
     .option('--data <directory>', 'data directory', '.oscar')
     .option('--port <port>', 'port of the first manager; the others get the next ones', wholeNumber)
     .option('--fresh', 'delete the data of an earlier federation first')
-    .option('--demo', 'run the demo: a service on three clusters with more jobs than one can run; then stop')
-    .option('--keep', 'with --demo: keep running until Ctrl-C');
+    .option('--demo', 'show the demo: a service on three clusters with more jobs than one can run')
+    .option('--exit', 'with --demo: stop when all results exist');
   act(command, env, async (session) => {
-    const { clusters, fresh = false, data, port, demo, keep = false, quiet = false } = command.opts<Options>();
+    const { clusters, fresh = false, data, port, demo, exit = false, quiet = false } = command.opts<Options>();
     if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
+    if (exit && !demo) throw new ClientError('usage', '--exit needs --demo');
+    const keep = !exit;
     stopWithParent(env);
     // Loads an OIDC issuer, which other commands do not need.
     const { startFederation: start } = await import('../../up/start-federation.ts');
