@@ -278,7 +278,7 @@ describe('chart', () => {
       assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(CHART_RULES).toSorted());
       const own = await rightsOf(manager, MANAGER_NAMESPACE);
       const leases = ['get', 'create', 'update'].map((verb) => `coordination.k8s.io/leases ${verb}`);
-      const more = [...leases, 'apps/deployments get', 'events create'];
+      const more = [...leases, 'apps/deployments get', '/events create'];
       assert.deepEqual(own.toSorted(), [...rights(CHART_RULES), ...more].toSorted());
     });
 

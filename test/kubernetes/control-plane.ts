@@ -168,7 +168,8 @@ export class ControlPlane {
     const { header } = (await ask('maintenance/status', {})) as { header: { revision: string } };
     await ask('kv/compaction', { revision: header.revision, physical: true });
     await ask('maintenance/defragment', {});
-    await ask('maintenance/alarm', { action: 'DEACTIVATE', alarm: 'NOSPACE' });
+    const { alarms = [] } = (await ask('maintenance/alarm', { action: 'GET' })) as { alarms?: object[] };
+    await Promise.all(alarms.map((alarm) => ask('maintenance/alarm', { action: 'DEACTIVATE', ...alarm })));
   }
 
   async stop({ keep = false } = {}): Promise<void> {

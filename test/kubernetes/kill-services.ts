@@ -89,10 +89,8 @@ class ServiceKillTest {
     });
     await eventually(async () => {
       const left = await scene.inventory.all();
-      assert.deepEqual(
-        left.filter((each) => !before.includes(each) && !EXPIRING_CLAIM.test(each)),
-        [],
-      );
+      const remains = left.filter((each) => !before.includes(each) && !EXPIRING_CLAIM.test(each));
+      assert.deepEqual(withoutRetainedGrants(remains), []);
     });
   }
 
@@ -177,6 +175,18 @@ class ServiceKillTest {
 async function listScripts(url: string): Promise<Map<string, string>> {
   const list = expect(await callWhileBusy(url, 'GET', '/system/services', { as: ADMIN }), 200).json();
   return new Map((list as { name: string; script: string }[]).map(({ name, script }) => [name, script]));
+}
+
+const RETAINED = /^Secret \S+\/service\/retained\/([0-9a-f]+) /;
+const TOKEN = /^Secret \S+\/token\/([0-9a-f]+) /;
+const GRANT = /^Secret \S+\/grant\//;
+
+/** The grants of creates that a killed manager did not finish are kept for a day, for another try. Each has one token. */
+function withoutRetainedGrants(remains: readonly string[]): string[] {
+  const retained = new Set(remains.flatMap((each) => RETAINED.exec(each)?.[1] ?? []));
+  const tokens = remains.filter((each) => retained.has(TOKEN.exec(each)?.[1] ?? ''));
+  const grants = remains.filter((each) => GRANT.test(each)).slice(0, tokens.length);
+  return remains.filter((each) => !RETAINED.test(each) && !tokens.includes(each) && !grants.includes(each));
 }
 
 /** The claim of a manager that was killed just before it released it. It has no effect once it has expired. */
