@@ -11,6 +11,8 @@ type Stores = Pick<Services, 'secrets'>;
 interface StoredKey {
   readonly key: Secret;
   readonly former?: FormerKey;
+  /** The id of the key that it replaced, also when that is no longer valid. */
+  readonly replaced?: string | undefined;
 }
 
 interface FormerKey {
@@ -22,18 +24,23 @@ const SECRET_KIND = 'member';
 
 export async function storeMemberKey(
   keyId: string,
-  { key, former }: StoredKey,
+  { key, former, replaced }: StoredKey,
   { secrets }: Stores,
   expected?: SecretRecord['version'],
 ): Promise<void> {
-  const replaced = former && { former: former.key, until: new Secret(String(former.until)) };
-  await secrets.put(SECRET_KIND, keyId, { key, ...replaced }, expected);
+  const values = {
+    key,
+    ...(former && { former: former.key, until: new Secret(String(former.until)) }),
+    ...(replaced !== undefined && { replaced: new Secret(replaced) }),
+  };
+  await secrets.put(SECRET_KIND, keyId, values, expected);
 }
 
 export async function loadMemberKey(keyId: string, { secrets }: Stores): Promise<StoredKey | undefined> {
-  const { key, former, until } = (await secrets.get(SECRET_KIND, keyId))?.values ?? {};
+  const { key, former, until, replaced } = (await secrets.get(SECRET_KIND, keyId))?.values ?? {};
   if (!key) return undefined;
-  return former && until ? { key, former: { key: former, until: Number(until.reveal()) } } : { key };
+  const valid = former && until && { former: { key: former, until: Number(until.reveal()) } };
+  return { key, ...valid, ...(replaced && { replaced: replaced.reveal() }) };
 }
 
 /** The coordinator uses the new key, so the former key becomes invalid. */
@@ -43,7 +50,7 @@ async function expireFormerKey(keyId: string, stores: Stores): Promise<void> {
   if (!record || !key || !former) return;
   await deleteMemberData(memberKeyId(former), stores);
   try {
-    await storeMemberKey(keyId, { key }, stores, record.version);
+    await storeMemberKey(keyId, { key, replaced: memberKeyId(former) }, stores, record.version);
   } catch (error) {
     // Another request has removed the former key, or the worker.
     if (!isRace(error)) throw error;

@@ -43,8 +43,19 @@ test('re-key: the first request with the new key revokes the old one', async () 
   assert.equal(await ask(next, scene), next.keyId);
   await assert.rejects(ask(first, scene), { code: 'bad-signature' });
   const kept = await scene.catalog.secrets.get('member', next.keyId);
-  assert.deepEqual(Object.keys(kept?.values ?? {}), ['key'], 'and nothing of it is kept');
+  assert.deepEqual(Object.keys(kept?.values ?? {}), ['key', 'replaced'], 'and only its id is kept');
+  assert.equal(kept?.values['replaced']?.reveal(), first.keyId);
   assert.deepEqual(await memberKeys(scene), [next.keyId]);
+});
+
+test('re-key: a delayed request does not bring back a key that was replaced; a later revision may', async () => {
+  await using scene = openScene();
+  const { first, next } = await rekeyed(scene);
+  await assert.rejects(rekeyWorker(alice, first, scene.workers), { code: 'old-version' });
+  assert.equal(await ask(next, scene), next.keyId);
+  await assert.rejects(rekeyWorker(alice, first, scene.workers), { code: 'old-version' });
+  assert.equal(await rekeyWorker(alice, { ...first, revision: 2 }, scene.workers), true);
+  assert.equal(await ask(first, scene), first.keyId);
 });
 
 test('re-key: an old key in a request ends the worker only while it is valid', async () => {

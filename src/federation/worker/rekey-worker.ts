@@ -60,11 +60,26 @@ async function installKey(
     // A later request has arrived first, so this key may be outdated too.
     if (revision < record.service.federation.revision) throw oldVersion(name);
     if (isWorkerWithKey(record, keyId)) return true;
+    await rejectReplacedKey(record, order, keyId, catalog);
     const work = await beginWorkerIntent(keyId, { name, uid, revision: ANY_REVISION }, catalog);
     if (work === 'busy') await waitForWorkerIntent(keyId, catalog);
     else if (await replaceKey(record, order, work, workers)) return true;
   }
   throw new ServicesError('contended', `"${name}" is being changed by other requests: try again`);
+}
+
+/**
+ * A request that was delayed must not bring back a key that another has replaced: the coordinator no longer has it. A
+ * coordinator that was restored from a backup uses an earlier key again, but with a later revision.
+ */
+async function rejectReplacedKey(
+  { service: { federation } }: WorkerRecord,
+  { name, revision }: WorkerOrder,
+  keyId: string,
+  catalog: Workers['catalog'],
+): Promise<void> {
+  if (revision > federation.revision) return;
+  if ((await loadMemberKey(federation.keyId, catalog))?.replaced === keyId) throw oldVersion(name);
 }
 
 /** Everything that is stored by key id is copied first, so that one write of the record switches to the new key. */
@@ -83,7 +98,8 @@ async function replaceKey(
     const former = (await loadMemberKey(federation.keyId, catalog))?.key;
     const until = catalog.now() + FORMER_LIFETIME;
     if (federation.adopted) await copyOriginal(federation.keyId, work.keyId, catalog);
-    await storeMemberKey(work.keyId, { key, ...(former && { former: { key: former, until } }) }, catalog);
+    const replaced = federation.keyId;
+    await storeMemberKey(work.keyId, { key, replaced, ...(former && { former: { key: former, until } }) }, catalog);
     await catalog.services.replace({ ...service, federation: { ...federation, keyId: work.keyId } }, version);
   } catch (error) {
     await rollBackIntent(work, workers);

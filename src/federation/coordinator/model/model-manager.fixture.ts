@@ -33,6 +33,8 @@ export class ModelManager {
   readonly tombstones = new Set<string>();
   /** The previous key by its successor, while the previous key is valid. */
   readonly formerKeys = new Map<string, string>();
+  /** The previous key by its successor, also when it is no longer valid. */
+  readonly #replacedKeys = new Map<string, string>();
   readonly instance = randomUUID();
   /** The credentials that it accepts. */
   accepts: (as: Credential) => boolean = () => true;
@@ -84,8 +86,12 @@ export class ModelManager {
     const current = this.services.get(order.name);
     if (current?.worker?.uid !== order.uid) return false;
     const { keyId: former, revision } = current.worker;
-    if (order.revision < revision) throw new PeerError('stale', 'it has a later revision');
-    if (former !== keyId) this.formerKeys.set(keyId, former);
+    const isReplaced = order.revision === revision && this.#replacedKeys.get(former) === keyId;
+    if (order.revision < revision || isReplaced) throw new PeerError('stale', 'it has a later revision or key');
+    if (former !== keyId) {
+      this.formerKeys.set(keyId, former);
+      this.#replacedKeys.set(keyId, former);
+    }
     this.services.set(order.name, { ...current, ...workerOf(order) });
     return true;
   }
