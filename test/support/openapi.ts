@@ -164,7 +164,7 @@ export function answerProblem(operation: Operation, answer: { status: number; ty
   if (!described) return `undocumented status: ${whole}`;
   const media = type.split(';', 1)[0] ?? '';
   const content = described.content ?? {};
-  // An empty text is a text too; and whoever is not authenticated gets no body, wherever a body is documented.
+  // An empty body is valid text, and 401 has no body even where the document describes one.
   if (text === '')
     return !described.content || 'text/plain' in content || status === 401 ? undefined : `empty: ${whole}`;
   const schema = content[media]?.schema;

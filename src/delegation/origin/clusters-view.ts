@@ -53,7 +53,7 @@ const READS = 16;
 
 /**
  * This cluster, and the clusters of the federations that the caller may see. Their figures are those of the scoreboard, which
- * asks these clusters while somebody looks.
+ * queries these clusters while callers read this view.
  */
 export async function viewClusters(principal: Admin | User, deps: ClustersViewDeps): Promise<ClustersView> {
   const { scoreboard, federations, catalog, self } = deps;

@@ -124,7 +124,7 @@ async function* merged<T>(
   }
 }
 
-/** Watchers share records, so each is written once for those who see its invoker and once for those who do not. */
+/** Watchers share records, so a record has at most two texts: one that names its invoker, and one that does not. */
 const jobEvents = new WeakMap<JobRecord, Map<boolean, string>>();
 
 function jobEvent(record: JobRecord, principal: Admin | User): string {

@@ -132,7 +132,7 @@ const MAX_SHARED = 8;
 
 /**
  * Watchers that are at the same place share one read, and so the same records: a hundred open pages cost the store no more than
- * one. A change makes all reads before it useless for those who read after it.
+ * one. A change invalidates all shared reads.
  */
 class SharedReads {
   readonly #store: JobStore;
@@ -169,7 +169,7 @@ class SharedReads {
     this.#reads.set(key, read);
     const [oldest] = this.#reads.keys();
     if (this.#reads.size > MAX_SHARED && oldest !== undefined) this.#reads.delete(oldest);
-    // A failure, such as an expired cursor, belongs to those who wait for it now.
+    // A failed read, such as one of an expired cursor, is not shared with later watchers.
     read.catch(() => this.#reads.delete(key));
     return read;
   }

@@ -67,7 +67,7 @@ export async function readKubeConfig(file: string): Promise<KubeConfig> {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Rejected instead of ignored: without them, requests would be sent as somebody else. */
+/** Rejects settings of a user that change the identity of requests. Ignoring them would send requests as another user. */
 function rejectUnsupported(user: Fields): void {
   if (user['auth-provider']) {
     throw new Error('its user has an auth-provider, which Kubernetes has removed: use exec, a token or a certificate');
